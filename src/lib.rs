@@ -1,0 +1,15 @@
+//! everbench: a live benchmark generator for coding LLMs, as an incremental engine.
+//! The rooms and what each may do are listed in ARCHITECTURE.md. The library never touches the
+//! terminal, the environment or the clock outside the rooms marked impure there.
+
+pub mod ask;
+pub mod digest;
+pub mod exec;
+pub mod job;
+pub mod lang;
+pub mod logs;
+pub mod oss;
+pub mod source;
+pub mod stats;
+pub mod store;
+pub mod subject;

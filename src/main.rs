@@ -1,0 +1,2 @@
+//! The command `everbench`.
+fn main() {}
