@@ -207,6 +207,11 @@ impl Job {
         encode(self.0.kind.name, self.0.kind.version, &self.0.inputs)
     }
 
+    /// The job that came along as `name`, if one did.
+    pub fn try_material(&self, name: &str) -> Option<&Job> {
+        self.0.materials.get(name)
+    }
+
     /// The digest given as input `name`.
     ///
     /// # Panics

@@ -15,3 +15,6 @@ pub mod source;
 pub mod stats;
 pub mod store;
 pub mod subject;
+
+/// The digest of the code of the pure rooms and of all dependencies' versions.
+pub const CODE: &str = env!("EVERBENCH_CODE");

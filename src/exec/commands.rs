@@ -375,6 +375,7 @@ mod tests {
             cwd: "/eb/tree/build".into(),
             source: "src/a.c".into(),
             object: "build/a.o".into(),
+            reads: Vec::new(),
             harness: false,
             preprocessed: crate::digest::Digest::of(b""),
             symbols: crate::digest::Digest::of(b""),

@@ -1,2 +1,4 @@
 pub mod commands;
 pub mod layout;
+pub mod recorder;
+pub mod toolchain;

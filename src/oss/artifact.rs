@@ -85,6 +85,8 @@ pub struct Unit {
     pub source: String,
     /// The object file.
     pub object: String,
+    /// The files of the tree it reads, itself included, sorted.
+    pub reads: Vec<String>,
     /// True for the test programs' own units.
     pub harness: bool,
     /// The preprocessed text with its macro definitions (`-E -dD`).

@@ -1,3 +1,18 @@
-//! OSS-Bench: from a subject and models to scores. Pure.
+//! OSS-Bench: from a subject and models to scores. Pure: queries over the store's facts, and the
+//! arithmetic at their end.
+//!
+//! `inputs` are set by the application; `population`, `case`, `baseline`, `iteration` and
+//! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
+//! what they demand, `artifact` says what comes back; `dissimilarity` and `scoring` are
+//! arithmetic.
 
 pub mod artifact;
+pub mod baseline;
+pub mod case;
+pub mod dissimilarity;
+pub mod inputs;
+pub mod iteration;
+pub mod jobs;
+pub mod leaderboard;
+pub mod population;
+pub mod scoring;

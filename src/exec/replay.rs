@@ -1,0 +1,268 @@
+//! Puts variants into a base's tree and replays the recorded commands that they reach: only the
+//! touched units are compiled again, only what is made of them is linked again. The tree itself
+//! stays as it is; changed files are laid over it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::base::snapshot;
+use super::commands;
+use super::layout::TREE;
+use super::runner::{Call, Workshop, compiler_limits, host};
+use super::sandbox::{Ended, Status};
+use super::trees::open_to_all;
+use crate::digest::Digest;
+use crate::engine::{Context, Failure};
+use crate::job::{Job, Value};
+use crate::lang;
+use crate::oss::artifact::{BaseDoc, Stage, Unit};
+
+/// A function of the subject and what goes in its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replacement {
+    /// The source file.
+    pub path: String,
+    /// The function's name.
+    pub name: String,
+    /// Its rank among the definitions of that name in the file.
+    pub ordinal: u32,
+    /// Digest of the text that is replaced.
+    pub original: Digest,
+    /// Digest of the text that goes in its place.
+    pub variant: Digest,
+}
+
+impl Replacement {
+    /// As it stands in a job's inputs.
+    pub fn to_value(&self) -> Value {
+        Value::List(vec![
+            self.path.as_str().into(),
+            self.name.as_str().into(),
+            i64::from(self.ordinal).into(),
+            self.original.into(),
+            self.variant.into(),
+        ])
+    }
+
+    /// Reads back what [`Replacement::to_value`] wrote.
+    pub fn from_value(value: &Value) -> Option<Replacement> {
+        let Value::List(parts) = value else { return None };
+        let [Value::Text(path), Value::Text(name), Value::Int(ordinal), Value::Digest(original), Value::Digest(variant)] =
+            parts.as_slice()
+        else {
+            return None;
+        };
+        Some(Replacement {
+            path: path.clone(),
+            name: name.clone(),
+            ordinal: u32::try_from(*ordinal).ok()?,
+            original: *original,
+            variant: *variant,
+        })
+    }
+}
+
+/// A base's tree with replaced functions, being built.
+pub struct Replay<'a> {
+    shop: &'a Workshop,
+    context: &'a Context<'a>,
+    base_key: Digest,
+    doc: &'a BaseDoc,
+    tree: PathBuf,
+    scratch: tempfile::TempDir,
+    set: Vec<Replacement>,
+    /// Spliced source files: path in the tree -> file on the host.
+    over: Vec<(String, PathBuf)>,
+}
+
+/// A stage that failed, with how its command ended.
+pub struct Stuck {
+    /// Which.
+    pub stage: Stage,
+    /// The command.
+    pub command: String,
+    /// How it ended and what it wrote.
+    pub ended: Ended,
+}
+
+impl<'a> Replay<'a> {
+    /// Splices `set` into copies of the source files. `base` is the job whose tree is used.
+    pub fn new(
+        shop: &'a Workshop,
+        context: &'a Context<'a>,
+        base: &Job,
+        doc: &'a BaseDoc,
+        set: Vec<Replacement>,
+    ) -> Result<Replay<'a>, Failure> {
+        let tree = super::base::tree(shop, base, context)?;
+        let scratch = shop.trees.scratch().map_err(host("making a scratch folder"))?;
+        let out = scratch.path().join("out");
+        std::fs::create_dir(&out).map_err(host("making a scratch folder"))?;
+        let over = splice_all(scratch.path(), base, context, &set)?;
+        Ok(Replay { shop, context, base_key: base.key().0, doc, tree, scratch, set, over })
+    }
+
+    /// The units that read a spliced file.
+    pub fn touched(&self) -> Vec<&'a Unit> {
+        let reads = |unit: &&Unit| unit.reads.iter().any(|path| self.over.iter().any(|(p, _)| p == path));
+        self.doc.units.iter().filter(reads).collect()
+    }
+
+    /// Front end only, for every touched unit.
+    pub fn syntax(&self) -> Result<Option<Stuck>, Failure> {
+        for unit in self.touched() {
+            let stuck = self.replay(Stage::Syntax, &unit.tool, &unit.cwd, commands::syntax_only(unit))?;
+            if stuck.is_some() {
+                return Ok(stuck);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Compiles every touched unit, then makes again everything that is made of it. Gives the
+    /// paths of what was made, objects left out.
+    pub fn build(&self) -> Result<Result<Vec<String>, Stuck>, Failure> {
+        let mut moved = BTreeMap::new();
+        for unit in self.touched() {
+            let out = commands::out_path(&unit.object);
+            let on_host = self.prepare(&unit.object)?;
+            let cached = self.shop.trees.object(&self.object_key(unit));
+            if !cached.exists() {
+                let argv = commands::compile_to(unit, &out);
+                if let Some(stuck) = self.replay(Stage::Compile, &unit.tool, &unit.cwd, argv)? {
+                    return Ok(Err(stuck));
+                }
+                let copy = self.scratch.path().join("object");
+                std::fs::copy(&on_host, &copy).map_err(host("keeping an object"))?;
+                self.shop.trees.adopt(&copy, &cached).map_err(host("keeping an object"))?;
+            } else {
+                std::fs::copy(&cached, &on_host).map_err(host("using a kept object"))?;
+            }
+            moved.insert(unit.object.clone(), out);
+        }
+        let changed: Vec<String> = moved.keys().cloned().collect();
+        let mut made = Vec::new();
+        for step in commands::reached(&self.doc.steps, &changed) {
+            self.prepare(&step.output)?;
+            let argv = commands::retarget(step, &moved);
+            if let Some(stuck) = self.replay(Stage::Link, &step.tool, &step.cwd, argv)? {
+                return Ok(Err(stuck));
+            }
+            moved.insert(step.output.clone(), commands::out_path(&step.output));
+            made.push(step.output.clone());
+        }
+        made.sort();
+        made.dedup();
+        Ok(Ok(made))
+    }
+
+    /// The folder in which replayed commands wrote; paths in it are those of the tree.
+    pub fn out(&self) -> PathBuf {
+        self.scratch.path().join("out")
+    }
+
+    /// What an object depends on: the base, the unit, and the variants in the files it reads.
+    fn object_key(&self, unit: &Unit) -> Digest {
+        let mut bytes = b"everbench object 1".to_vec();
+        bytes.extend(self.base_key.0);
+        bytes.extend(unit.object.as_bytes());
+        for r in self.set.iter().filter(|r| unit.reads.contains(&r.path)) {
+            bytes.push(0);
+            bytes.extend(r.path.as_bytes());
+            bytes.push(0);
+            bytes.extend(r.name.as_bytes());
+            bytes.extend(r.ordinal.to_le_bytes());
+            bytes.extend(r.variant.0);
+        }
+        Digest::of(&bytes)
+    }
+
+    fn prepare(&self, path: &str) -> Result<PathBuf, Failure> {
+        let file = self.out().join(path);
+        let dir = file.parent().expect("a path in a folder has a parent");
+        std::fs::create_dir_all(dir).map_err(host("making a scratch folder"))?;
+        open_to_all(&self.out()).map_err(host("opening a scratch folder to the sandboxed user"))?;
+        Ok(file)
+    }
+
+    fn replay(&self, stage: Stage, tool: &str, cwd: &str, args: Vec<String>) -> Result<Option<Stuck>, Failure> {
+        let program = self.shop.tools.tool(tool).display().to_string();
+        let out = self.out();
+        let call = Call {
+            argv: [vec![program], args].concat(),
+            cwd: cwd.to_string(),
+            tree: &self.tree,
+            tree_writable: false,
+            over: self.over.clone(),
+            out: Some(&out),
+            binds: Vec::new(),
+            env: BTreeMap::new(),
+            limits: compiler_limits(),
+            results: false,
+            collect: None,
+        };
+        let ended = self.shop.run(&call, self.context.cancel)?;
+        if ended.status == Status::Exited(0) {
+            return Ok(None);
+        }
+        Ok(Some(Stuck { stage, command: call.argv.join(" "), ended }))
+    }
+}
+
+/// Writes the source files of `set` with the variants in them; gives path in the tree -> file.
+pub fn splice_all(
+    scratch: &Path,
+    base: &Job,
+    context: &Context<'_>,
+    set: &[Replacement],
+) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let snapshot = snapshot(base.digest("snapshot"), context)?;
+    let mut by_path: BTreeMap<&str, Vec<&Replacement>> = BTreeMap::new();
+    for replacement in set {
+        by_path.entry(&replacement.path).or_default().push(replacement);
+    }
+    let mut over = Vec::new();
+    for (i, (path, replacements)) in by_path.into_iter().enumerate() {
+        let source = snapshot
+            .digest_of(path)
+            .ok_or_else(|| fault(format!("{path} is not in the snapshot")))
+            .and_then(|d| (context.blob)(d))?;
+        let bytes = spliced(path, &source, &replacements, context)?;
+        let file = scratch.join(format!("spliced-{i}"));
+        std::fs::write(&file, bytes).map_err(host("writing a spliced file"))?;
+        over.push((path.to_string(), file));
+    }
+    Ok(over)
+}
+
+fn spliced(path: &str, source: &Arc<[u8]>, set: &[&Replacement], context: &Context<'_>) -> Result<Vec<u8>, Failure> {
+    let language = lang::Language::c();
+    let functions = lang::functions(&language, source);
+    let mut edits = Vec::new();
+    for r in set {
+        let definition = functions
+            .definitions
+            .iter()
+            .find(|d| d.name == r.name && d.ordinal == r.ordinal)
+            .ok_or_else(|| fault(format!("{path} has no definition {} of `{}`", r.ordinal, r.name)))?;
+        edits.push(lang::Edit {
+            span: definition.span.clone(),
+            original: r.original,
+            replacement: (context.blob)(r.variant)?.to_vec(),
+        });
+    }
+    lang::splice(source, &edits).map_err(|e| fault(format!("{path}: {e}")))
+}
+
+fn fault(what: String) -> Failure {
+    Failure::Fatal {
+        what,
+        help: "the job does not fit its snapshot: this is a fault in everbench; please report it".into(),
+    }
+}
+
+/// The path of a file of the tree inside the sandbox.
+pub fn inside(path: &str) -> String {
+    format!("{TREE}/{path}")
+}

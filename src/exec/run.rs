@@ -1,0 +1,127 @@
+//! Metric II and III: runs one shard of the test suite on a program and brings back, raw, what it
+//! reported and what the sanitizers wrote.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::layout::{SANITIZER_LOG, TREE};
+use super::runner::{Call, Workshop, end_doc};
+use super::sandbox::Limits;
+use crate::digest::Digest;
+use crate::engine::{Context, Executor, Failure, Output};
+use crate::job::{Job, Value};
+use crate::oss::artifact::{self, ProgramDoc, RunDoc};
+
+/// Runs jobs of kind `oss/run`.
+pub struct TestRun(pub Arc<Workshop>);
+
+impl Executor for TestRun {
+    fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
+        let shop = &self.0;
+        let tree = super::base::tree(shop, job.material("base"), context)?;
+        let mut over = Vec::new();
+        if let Some(program) = job.try_material("program") {
+            let digest = (context.output)(program)?
+                .ok_or_else(|| Failure::Transient("the program is not in the store any more".into()))?;
+            let doc: ProgramDoc = serde_json::from_slice(&(context.blob)(digest)?).map_err(|e| Failure::Fatal {
+                what: format!("the program's document cannot be read: {e}"),
+                help: "run `everbench store verify`".into(),
+            })?;
+            let folder = super::program::files(shop, program, &doc, context)?;
+            over.extend(doc.files.iter().map(|f| (f.path.clone(), folder.join(&f.path))));
+        }
+        let cwd = job.text("cwd");
+        let mut argv: Vec<String> = words(job.list("argv"));
+        if let Some(first) = argv.first_mut()
+            && first.contains('/')
+            && !first.starts_with('/')
+        {
+            *first = format!("{TREE}/{}", first.trim_start_matches("./"));
+        }
+        let call = Call {
+            argv,
+            cwd: if cwd == "." { TREE.to_string() } else { format!("{TREE}/{cwd}") },
+            tree: &tree,
+            tree_writable: false,
+            over,
+            out: None,
+            binds: Vec::new(),
+            env: environment(job),
+            limits: Limits {
+                cpu: seconds(job.int("cpu-seconds")),
+                wall: seconds(job.int("wall-seconds")),
+                memory: 2 << 30,
+                processes: 64,
+                output: 16 << 20,
+                results: 16 << 20,
+                file_size: 256 << 20,
+                scratch: 256 << 20,
+                disk: 256 << 20,
+            },
+            results: true,
+            collect: Some(SANITIZER_LOG.to_string()),
+        };
+        let ended = shop.run(&call, context.cancel)?;
+        let mut collected = ended.collected;
+        // The names end in process ids; what matters is the order in which the processes started.
+        collected.sort_by_key(|(name, _)| (name.len(), name.clone()));
+        let mut sanitizers = Vec::new();
+        for (_, text) in collected {
+            sanitizers.extend(text);
+        }
+        let doc = RunDoc {
+            end: end_doc(&ended.status),
+            stdout: Digest::of(&ended.stdout),
+            stderr: Digest::of(&ended.stderr),
+            results: Digest::of(&ended.results),
+            sanitizers: Digest::of(&sanitizers),
+        };
+        Ok(Output {
+            bytes: artifact::write(&doc),
+            blobs: vec![ended.stdout, ended.stderr, ended.results, sanitizers],
+        })
+    }
+}
+
+/// The sanitizers write to files of their own, go on after an alert, end a process that cannot go
+/// on by a signal, and never change an exit status: what the test program says by it stands.
+fn environment(job: &Job) -> BTreeMap<String, String> {
+    let leaks = matches!(job.inputs().get("leaks"), Some(Value::Bool(true)));
+    let common = format!("log_path={SANITIZER_LOG}:halt_on_error=0:abort_on_error=1:exitcode=0");
+    let mut env = BTreeMap::from([
+        (
+            "ASAN_OPTIONS".to_string(),
+            format!("{common}:detect_leaks={}:allocator_may_return_null=1", i32::from(leaks)),
+        ),
+        ("UBSAN_OPTIONS".to_string(), format!("{common}:print_stacktrace=1")),
+        ("LSAN_OPTIONS".to_string(), "exitcode=0".to_string()),
+    ]);
+    for pair in job.list("env") {
+        if let Value::List(pair) = pair
+            && let [Value::Text(name), Value::Text(value)] = pair.as_slice()
+        {
+            let slot = env.entry(name.clone()).or_default();
+            // A subject's own options come after ours, so that they win.
+            if name.ends_with("SAN_OPTIONS") && !slot.is_empty() {
+                slot.push(':');
+                slot.push_str(value);
+            } else {
+                slot.clone_from(value);
+            }
+        }
+    }
+    env
+}
+
+fn words(values: &[Value]) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::Text(s) => Some(s.clone()),
+        _ => None,
+    };
+    values.iter().filter_map(text).collect()
+}
+
+fn seconds(n: i64) -> Duration {
+    Duration::from_secs(u64::try_from(n).unwrap_or(0))
+}

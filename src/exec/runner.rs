@@ -1,0 +1,177 @@
+//! What all executors of this room share: the sandbox, the tools, the caches, and the one way in
+//! which they run a command.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::RwLock;
+use std::time::Duration;
+
+use super::layout::{BIN, OUT, REPORT_HEADER, TREE};
+use super::recorder;
+use super::sandbox::{Bind, Command, Ended, Limit, Limits, Sandbox, SandboxError, Status};
+use super::toolchain::Toolchain;
+use super::trees::Trees;
+use crate::cancel::Cancel;
+use crate::engine::Failure;
+use crate::oss::artifact::EndDoc;
+
+/// The workshop of the executors.
+pub struct Workshop {
+    /// Where commands run.
+    pub sandbox: Sandbox,
+    /// What builds.
+    pub tools: Toolchain,
+    /// What can be made again.
+    pub trees: Trees,
+    /// This program, which is also the recording tools.
+    pub recorder: PathBuf,
+    /// The harness header, as a file.
+    pub header: PathBuf,
+    /// Held for reading by every command, for writing by one that must run alone.
+    alone: RwLock<()>,
+}
+
+/// A command on a tree.
+pub struct Call<'a> {
+    /// The program as the sandbox sees it, and its arguments.
+    pub argv: Vec<String>,
+    /// Working directory inside.
+    pub cwd: String,
+    /// The tree on the host.
+    pub tree: &'a Path,
+    /// Whether the tree may be written to.
+    pub tree_writable: bool,
+    /// Files of the tree to be seen in place of its own: path in the tree -> path on the host.
+    pub over: Vec<(String, PathBuf)>,
+    /// A folder to write to, at [`OUT`].
+    pub out: Option<&'a Path>,
+    /// Further mounts.
+    pub binds: Vec<Bind>,
+    /// Environment beyond the sandbox's own.
+    pub env: BTreeMap<String, String>,
+    /// What it may use.
+    pub limits: Limits,
+    /// Whether a report is taken out of band.
+    pub results: bool,
+    /// Prefix of the files in the private `/tmp` to bring back.
+    pub collect: Option<String>,
+}
+
+/// What a compiler may use for one command.
+pub fn compiler_limits() -> Limits {
+    Limits {
+        cpu: Duration::from_secs(120),
+        wall: Duration::from_secs(300),
+        memory: 3 << 30,
+        processes: 64,
+        output: 16 << 20,
+        results: 0,
+        file_size: 1 << 30,
+        scratch: 512 << 20,
+        disk: 2 << 30,
+    }
+}
+
+impl Workshop {
+    /// Sets up shop.
+    pub fn new(sandbox: Sandbox, tools: Toolchain, trees: Trees, recorder: PathBuf, header: PathBuf) -> Workshop {
+        Workshop { sandbox, tools, trees, recorder, header, alone: RwLock::new(()) }
+    }
+
+    /// Runs a command in the sandbox. A wall-clock limit is believed only after it was hit again
+    /// with nothing else running: a loaded machine must not decide a verdict.
+    pub fn run(&self, call: &Call<'_>, cancel: &Cancel) -> Result<Ended, Failure> {
+        let command = self.command(call);
+        let ended = {
+            let _together = self.alone.read().expect("nothing panics while it holds the lock");
+            self.sandbox.run(&command, cancel).map_err(failure)?
+        };
+        if ended.status != Status::Limit(Limit::Wall) {
+            return Ok(ended);
+        }
+        let _alone = self.alone.write().expect("nothing panics while it holds the lock");
+        self.sandbox.run(&command, cancel).map_err(failure)
+    }
+
+    fn command(&self, call: &Call<'_>) -> Command {
+        let mut binds = vec![Bind {
+            host: call.tree.to_path_buf(),
+            inside: TREE.into(),
+            writable: call.tree_writable,
+        }];
+        binds.extend(call.over.iter().map(|(path, host)| Bind {
+            host: host.clone(),
+            inside: format!("{TREE}/{path}").into(),
+            writable: false,
+        }));
+        binds.extend(call.out.map(|out| Bind { host: out.to_path_buf(), inside: OUT.into(), writable: true }));
+        binds.push(Bind { host: self.header.clone(), inside: REPORT_HEADER.into(), writable: false });
+        binds.extend(call.binds.iter().cloned());
+        let mut command = Command::new(call.argv.iter().map(Into::into).collect());
+        command.cwd = call.cwd.clone().into();
+        command.binds = binds;
+        command.limits = call.limits.clone();
+        command.fixed_addresses = true;
+        command.results = call.results;
+        command.collect = call.collect.as_ref().map(Into::into);
+        for (name, value) in &call.env {
+            command.env.insert(name.into(), value.into());
+        }
+        command
+    }
+
+    /// The mounts and variables that put the recording tools first in `PATH`.
+    pub fn recording(&self) -> (Vec<Bind>, BTreeMap<String, String>) {
+        let binds = recorder::NAMES.iter().map(|(name, _)| Bind {
+            host: self.recorder.clone(),
+            inside: format!("{BIN}/{name}").into(),
+            writable: false,
+        });
+        let mut env = BTreeMap::from([(
+            "PATH".to_string(),
+            format!("{BIN}:/usr/local/bin:/usr/bin:/bin"),
+        )]);
+        for tool in ["cc", "c++", "ar", "ranlib"] {
+            let path = self.tools.tool(tool).display().to_string();
+            env.insert(recorder::variable(tool).to_string(), path);
+        }
+        (binds.collect(), env)
+    }
+}
+
+fn failure(e: SandboxError) -> Failure {
+    match e {
+        SandboxError::Cancelled => Failure::Cancelled,
+        SandboxError::Transient(why) => Failure::Transient(why),
+        SandboxError::Setup(what) => Failure::Fatal {
+            what: format!("the sandbox cannot run a command: {what}"),
+            help: "run `everbench doctor`".into(),
+        },
+    }
+}
+
+/// How a command ended, as documents say it.
+pub fn end_doc(status: &Status) -> EndDoc {
+    match status {
+        Status::Exited(code) => EndDoc::Exit(*code),
+        Status::Signaled(signal) => EndDoc::Signal(*signal),
+        Status::Limit(limit) => EndDoc::Limit(limit_name(*limit).into()),
+    }
+}
+
+/// The word for a limit.
+pub fn limit_name(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Cpu => "cpu",
+        Limit::Wall => "wall",
+        Limit::Memory => "memory",
+        Limit::Processes => "processes",
+        Limit::Output => "output",
+        Limit::Disk => "disk",
+    }
+}
+
+/// Trouble of the host with files: worth another try.
+pub fn host(what: &str) -> impl Fn(std::io::Error) -> Failure + '_ {
+    move |e| Failure::Transient(format!("{what}: {e}"))
+}

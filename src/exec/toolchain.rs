@@ -1,0 +1,236 @@
+//! Which tools build a subject, and what they are: found on the machine, identified by the bytes
+//! of the files that do the work (compiler proper, assembler, linker, runtimes), not by the
+//! version line of a driver.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Serialize;
+
+use crate::digest::Digest;
+
+/// The tools in use.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    /// The C compiler's path.
+    pub cc: PathBuf,
+    /// The C++ compiler's path, if there is one.
+    pub cxx: Option<PathBuf>,
+    /// The archiver's path.
+    pub ar: PathBuf,
+    /// The archive indexer's path.
+    pub ranlib: PathBuf,
+    /// The lister of symbols.
+    pub nm: PathBuf,
+    /// The compiler's version line, for people.
+    pub version: String,
+    /// What it is, in bytes.
+    pub identity: Identity,
+}
+
+/// The digests of the files that do the work, by a name that says what each is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Identity {
+    /// `-dumpmachine`.
+    pub target: String,
+    /// Name -> digest.
+    pub files: BTreeMap<String, Digest>,
+}
+
+impl Identity {
+    /// Canonical bytes: the preimage of the toolchain's digest in keys.
+    pub fn canonical(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("names are strings")
+    }
+}
+
+/// What a tool is missing, and how to get it.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolchainError {
+    /// A program is not there.
+    #[error("`{program}` was not found: {help}")]
+    Missing {
+        /// The program.
+        program: String,
+        /// How to get it.
+        help: String,
+    },
+    /// A program is there and does not work.
+    #[error("`{program}` does not work: {why}")]
+    Fails {
+        /// The program.
+        program: String,
+        /// What it said.
+        why: String,
+    },
+}
+
+const SANDBOXED: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin"];
+
+/// Where a program is, among the folders which the sandbox shows.
+pub fn find(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Path::new(program).is_file().then(|| PathBuf::from(program));
+    }
+    SANDBOXED
+        .iter()
+        .map(|dir| Path::new(dir).join(program))
+        .find(|path| path.is_file())
+}
+
+impl Toolchain {
+    /// Finds and identifies the tools; `cc` names the C compiler (`gcc`, `clang-19`, a path).
+    /// `others` are further programs that the subject's build runs (`cmake`, `make`).
+    pub fn probe(cc: &str, others: &[String]) -> Result<Toolchain, ToolchainError> {
+        let need = |program: &str, package: &str| {
+            find(program).ok_or_else(|| ToolchainError::Missing {
+                program: program.to_string(),
+                help: format!("install it, on Debian with `apt-get install {package}`"),
+            })
+        };
+        let cc_path = need(cc, if cc.contains("clang") { "clang" } else { "gcc" })?;
+        let cxx =
+            find(&cc.replace("gcc", "g++").replace("clang", "clang++")).filter(|p| *p != cc_path);
+        let (ar, ranlib, nm) = (
+            need("ar", "binutils")?,
+            need("ranlib", "binutils")?,
+            need("nm", "binutils")?,
+        );
+        let version = ask(&cc_path, &["--version"])?
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_string();
+        let target = ask(&cc_path, &["-dumpmachine"])?;
+        let mut files = BTreeMap::new();
+        let mut add = |name: &str, path: &Path| {
+            if let Ok(bytes) = std::fs::read(path) {
+                files.insert(name.to_string(), Digest::of(&bytes));
+            }
+        };
+        add("driver", &cc_path);
+        if let Some(cxx) = &cxx {
+            add("driver-c++", cxx);
+        }
+        add("ar", &ar);
+        add("ranlib", &ranlib);
+        for program in ["cc1", "cc1plus", "as", "ld", "collect2", "lto-wrapper"] {
+            let path = ask(&cc_path, &[&format!("-print-prog-name={program}")])?;
+            if let Some(path) = find(&path) {
+                add(program, &path);
+            }
+        }
+        let libraries = [
+            "crt1.o",
+            "Scrt1.o",
+            "crti.o",
+            "crtn.o",
+            "crtbegin.o",
+            "crtbeginS.o",
+            "crtend.o",
+            "crtendS.o",
+            "libgcc.a",
+            "libgcc_s.so.1",
+            "libc.so.6",
+            "libc_nonshared.a",
+            "libm.so.6",
+            "libpthread.a",
+            "libasan.a",
+            "libubsan.a",
+            "libasan.so",
+            "libubsan.so",
+            "ld-linux-x86-64.so.2",
+            "ld-linux-aarch64.so.1",
+            "libstdc++.so.6",
+        ];
+        for library in libraries {
+            let path = ask(&cc_path, &[&format!("-print-file-name={library}")])?;
+            if path.contains('/') {
+                add(library, Path::new(&path));
+            }
+        }
+        for program in others {
+            let path = need(program, program)?;
+            add(&format!("program {program}"), &path);
+        }
+        Ok(Toolchain {
+            cc: cc_path,
+            cxx,
+            ar,
+            ranlib,
+            nm,
+            version,
+            identity: Identity { target, files },
+        })
+    }
+
+    /// The real program behind a recorded tool.
+    pub fn tool(&self, name: &str) -> &Path {
+        match name {
+            "c++" => self.cxx.as_deref().unwrap_or(&self.cc),
+            "ar" => &self.ar,
+            "ranlib" => &self.ranlib,
+            _ => &self.cc,
+        }
+    }
+}
+
+fn ask(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
+    let fails = |why: String| ToolchainError::Fails {
+        program: program.display().to_string(),
+        why,
+    };
+    let output = Command::new(program)
+        .args(args)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|e| fails(e.to_string()))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+    } else {
+        Err(fails(
+            String::from_utf8_lossy(&output.stderr).trim().to_string(),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compiler_is_identified_by_its_files() {
+        let tools =
+            Toolchain::probe("gcc", &["make".to_string()]).expect("gcc and make are needed");
+        for name in [
+            "driver",
+            "cc1",
+            "as",
+            "ld",
+            "ar",
+            "libc.so.6",
+            "crt1.o",
+            "libasan.a",
+            "program make",
+        ] {
+            assert!(
+                tools.identity.files.contains_key(name),
+                "{name} is not identified"
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_a_way_out() {
+        let error = Toolchain::probe("gcc", &["no-such-tool".to_string()])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("no-such-tool") && error.contains("apt-get install"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,361 @@
+//! One iteration: a set of functions replaced at once, built, tested, watched by sanitizers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::artifact::{self, PROGRAM, ProgramDoc, RunDoc};
+use super::baseline::{self, ended, files_identity, read_run, reports};
+use super::case::{self, Case};
+use super::inputs::{Model, Scoring, Settings, Subject};
+use super::jobs;
+use super::population::{self, FlavourArg, Function, FunctionArg};
+use crate::digest::Digest;
+use crate::engine::{Db, Hold, fold};
+use crate::exec::Replacement;
+use crate::exec::layout::in_tree;
+use crate::job::Job;
+use crate::lang;
+use crate::logs::{self, Class};
+use crate::stats::mix;
+
+/// What is known of an alert, for people and for the penalty.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct AlertInfo {
+    /// `AddressSanitizer`, ...
+    pub sanitizer: String,
+    /// `heap-buffer-overflow`, ...
+    pub kind: String,
+    /// In which class it counts.
+    pub class: Class,
+    /// The function it is in.
+    pub function: String,
+    /// The file, relative to the tree.
+    pub file: String,
+    /// The line, in the tree with the variants in it.
+    pub line: u32,
+}
+
+/// What came of an iteration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Iteration {
+    /// The functions drawn, as positions in the sample, sorted.
+    pub drawn: Vec<u32>,
+    /// Those whose text was replaced by another.
+    pub applied: Vec<u32>,
+    /// Cases passed.
+    pub passed: u64,
+    /// Cases counted.
+    pub total: u64,
+    /// Why the suite did not start, if it did not.
+    pub na: Option<String>,
+    /// Cases by what became of them: `failed`, `timeout`, ...
+    pub outcomes: BTreeMap<String, u64>,
+    /// Alerts that the baseline does not have.
+    pub alerts: BTreeMap<String, AlertInfo>,
+    /// Lines of sanitizer logs that no report could be read from.
+    pub unread: u64,
+}
+
+/// The functions of iteration `i` in order of their draw: by keyed mix of seed, i and identity.
+/// No model is in it, and no text: adding or removing a function changes at most one of the first n.
+#[salsa::tracked(returns(clone))]
+pub fn ranking(db: &dyn Db, settings: Settings, subject: Subject, i: u32) -> Result<Arc<Vec<u32>>, Hold> {
+    let sample = population::sample(db, settings, subject)?;
+    let seed = settings.seed(db);
+    let mut ranked: Vec<(u64, &str, u32)> = sample
+        .iter()
+        .enumerate()
+        .map(|(at, f)| (mix::keyed(seed, u64::from(i), f.id.as_bytes()), f.id.as_str(), at as u32))
+        .collect();
+    ranked.sort_unstable();
+    Ok(Arc::new(ranked.into_iter().map(|(_, _, at)| at).collect()))
+}
+
+/// The set of an iteration: the functions drawn, and what replaces those that are replaced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Set {
+    drawn: Vec<u32>,
+    applied: Vec<u32>,
+    replacements: Vec<Replacement>,
+}
+
+/// Which functions iteration `i` of a model replaces, and by what.
+#[salsa::tracked(returns(clone))]
+pub fn set(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    model: Model,
+    scoring: Scoring,
+    i: u32,
+) -> Result<Arc<Set>, Hold> {
+    let sample = population::sample(db, settings, subject)?;
+    let ranking = ranking(db, settings, subject, i)?;
+    let n = subject.manifest(db).scoring.functions_per_iteration as usize;
+    let case = |at: u32| {
+        let f = FunctionArg::new(db, sample[at as usize].clone());
+        case::case(db, settings, subject, model, f)
+    };
+    let mut chosen: Vec<(u32, Arc<Case>)> = Vec::new();
+    match scoring {
+        Scoring::Paired => {
+            let drawn = &ranking[..n.min(ranking.len())];
+            chosen.extend(fold(drawn.iter().map(|at| Ok((*at, case(*at)?))))?);
+        }
+        Scoring::Paper => {
+            // Walk in blocks of what is still needed, so that what is missing is asked for at once.
+            let mut rest = ranking.as_slice();
+            while chosen.len() < n && !rest.is_empty() {
+                let (block, later) = rest.split_at((n - chosen.len()).min(rest.len()));
+                let cases = fold(block.iter().map(|at| Ok((*at, case(*at)?))))?;
+                chosen.extend(cases.into_iter().filter(|(_, c)| c.compiles));
+                rest = later;
+            }
+        }
+    }
+    chosen.sort_by_key(|(at, _)| *at);
+    let mut set = Set { drawn: Vec::new(), applied: Vec::new(), replacements: Vec::new() };
+    for (at, case) in chosen {
+        set.drawn.push(at);
+        if let (true, Some(variant)) = (case.compiles, case.variant) {
+            set.applied.push(at);
+            set.replacements.push(jobs::replacement(&sample[at as usize], variant));
+        }
+    }
+    Ok(Arc::new(set))
+}
+
+/// The jobs of a set: its program, unless nothing is replaced, and the shards' runs once the
+/// program is known.
+pub struct SetJobs {
+    /// The program's job.
+    pub program: Option<Job>,
+    /// What building it gave.
+    pub built: Option<ProgramDoc>,
+    /// One run per shard; empty when the program does not build.
+    pub runs: Vec<Job>,
+}
+
+/// Derives the jobs of a set.
+pub fn set_jobs(db: &dyn Db, subject: Subject, set: &Set) -> Result<SetJobs, Hold> {
+    let (_, base) = population::base(db, subject, FlavourArg::Sanitized)?;
+    let mut jobs = SetJobs { program: None, built: None, runs: Vec::new() };
+    let mut files = files_identity(&base, &[]);
+    if !set.replacements.is_empty() {
+        let job = jobs::program(db, subject, &set.replacements)?;
+        let doc: ProgramDoc = artifact::read(PROGRAM, &db.blob(db.demand(&job)?)?)?;
+        files = files_identity(&base, &doc.files);
+        let failed = doc.failed.is_some();
+        jobs.program = Some(job);
+        jobs.built = Some(doc);
+        if failed {
+            return Ok(jobs);
+        }
+    }
+    for shard in &subject.manifest(db).tests.shards {
+        jobs.runs.push(jobs::run(db, subject, shard, files, jobs.program.clone(), 0)?);
+    }
+    Ok(jobs)
+}
+
+/// An iteration of a model.
+#[salsa::tracked(returns(clone))]
+pub fn iteration(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    model: Model,
+    scoring: Scoring,
+    i: u32,
+) -> Result<Arc<Iteration>, Hold> {
+    let set = set(db, settings, subject, model, scoring, i)?;
+    // What is missing of the baseline must not hide what is missing of the iteration.
+    let baseline = baseline::baseline(db, settings, subject);
+    let jobs = set_jobs(db, subject, &set);
+    let runs = jobs.and_then(|jobs| Ok((fold(jobs.runs.iter().map(|job| db.demand(job)))?, jobs)));
+    let (baseline, (runs, jobs)) = match (baseline, runs) {
+        (Ok(baseline), Ok(runs)) => (baseline, runs),
+        (baseline, runs) => {
+            let mut hold = baseline.err().unwrap_or_default();
+            hold.merge(&runs.err().unwrap_or_default());
+            return Err(hold.settle());
+        }
+    };
+    let mut out = Iteration {
+        drawn: set.drawn.clone(),
+        applied: set.applied.clone(),
+        passed: 0,
+        total: 0,
+        na: None,
+        outcomes: BTreeMap::new(),
+        alerts: BTreeMap::new(),
+        unread: 0,
+    };
+    if let Some(failed) = jobs.built.and_then(|doc| doc.failed) {
+        out.total = counted(&baseline, scoring);
+        out.na = Some(failed.error.unwrap_or(failed.ended));
+        return Ok(Arc::new(out));
+    }
+    let manifest = subject.manifest(db);
+    let parser = baseline::parser(manifest)?;
+    let mut heard = false;
+    for (at, output) in runs.into_iter().enumerate() {
+        let run = read_run(db, output)?;
+        let reports = reports(db, manifest, &parser, &run)?;
+        heard |= !reports.is_empty();
+        let expected = baseline::expected(db, settings, subject, at)?;
+        let result = logs::fold(&expected, &reports, ended(&run.end));
+        let shard = &baseline.shards[at];
+        let tally = result.tally(|case| scoring == Scoring::Paper || shard.stable_pass.contains(case));
+        out.passed += u64::from(tally.passed);
+        out.total += u64::from(tally.total());
+        let rest = [
+            ("failed", tally.failed),
+            ("skipped", tally.skipped),
+            ("not_run", tally.not_run),
+            ("timeout", tally.timeout),
+            ("crashed", tally.crashed),
+            ("unconfirmed", tally.unconfirmed),
+        ];
+        for (name, n) in rest.into_iter().filter(|(_, n)| *n > 0) {
+            *out.outcomes.entry(name.to_string()).or_default() += u64::from(n);
+        }
+        let (alerts, unread) = alerts(db, settings, subject, &run, &set.replacements)?;
+        out.alerts.extend(alerts);
+        out.unread += unread;
+    }
+    out.alerts.retain(|id, _| !baseline.alerts.contains_key(id));
+    if !heard {
+        out.na = Some("the suite did not start: not one case was reported".into());
+    }
+    Ok(Arc::new(out))
+}
+
+/// The denominator of a scoring.
+pub fn counted(baseline: &baseline::Baseline, scoring: Scoring) -> u64 {
+    match scoring {
+        Scoring::Paper => baseline.cases(),
+        Scoring::Paired => baseline.stable(),
+    }
+}
+
+/// The alerts in a run's logs, and how many lines no report could be read from. Lines of source
+/// are those of the tree with `set` spliced in.
+pub fn alerts(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    run: &RunDoc,
+    set: &[Replacement],
+) -> Result<(BTreeMap<String, AlertInfo>, u64), Hold> {
+    let scan = logs::parse_sanitizer(&db.blob(run.sanitizers)?);
+    if scan.alerts.is_empty() {
+        return Ok((BTreeMap::new(), scan.unparsed.len() as u64));
+    }
+    let cwd = crate::exec::layout::TREE;
+    let mut texts: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
+    let files: BTreeSet<String> = scan
+        .alerts
+        .iter()
+        .flat_map(|a| a.frames.iter().filter_map(|f| f.file.clone()).chain(a.location.iter().map(|l| l.file.clone())))
+        .collect();
+    for file in files {
+        if let Some(path) = tree_path(cwd, &file) {
+            let text = spliced(db, settings, subject, &path, set)?;
+            texts.insert(file, text);
+        }
+    }
+    let line_text = |file: &str, line: u32| {
+        let text = texts.get(file)?.as_ref()?;
+        let line = text.split(|b| *b == b'\n').nth(line.checked_sub(1)? as usize)?;
+        Some(String::from_utf8_lossy(line).into_owned())
+    };
+    let own = |file: &str| texts.get(file).is_some_and(Option::is_some);
+    let mut found = BTreeMap::new();
+    for alert in &scan.alerts {
+        let id = logs::unique_key(alert, own, line_text);
+        let top = alert.top_project_frame(own);
+        let place = alert
+            .location
+            .as_ref()
+            .filter(|l| own(&l.file))
+            .map(|l| (l.file.clone(), l.line))
+            .or_else(|| top.and_then(|f| Some((f.file.clone()?, f.line?))));
+        let (file, line) = place.unwrap_or_default();
+        found.insert(
+            id.to_string(),
+            AlertInfo {
+                sanitizer: format!("{:?}", alert.sanitizer),
+                kind: alert.kind.clone(),
+                class: alert.class,
+                function: top.and_then(|f| f.function.clone()).unwrap_or_default(),
+                file: tree_path(cwd, &file).unwrap_or(file),
+                line,
+            },
+        );
+    }
+    Ok((found, scan.unparsed.len() as u64))
+}
+
+/// Reports name files as the compiler was told: absolute, or relative to where it ran, which for
+/// a build folder directly below the root resolves like this.
+fn tree_path(cwd: &str, file: &str) -> Option<String> {
+    let file = file.trim_start_matches("../");
+    in_tree(cwd, file)
+}
+
+/// The bytes of a source file with the replacements of `set` in it; nothing if the snapshot does
+/// not have the file.
+fn spliced(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    path: &str,
+    set: &[Replacement],
+) -> Result<Option<Vec<u8>>, Hold> {
+    let (_, snapshot) = population::snapshot(db, subject)?;
+    let Some(entry) = snapshot.files.get(path) else { return Ok(None) };
+    let source = db.blob(entry.digest)?;
+    let here: Vec<&Replacement> = set.iter().filter(|r| r.path == path).collect();
+    if here.is_empty() {
+        return Ok(Some(source.to_vec()));
+    }
+    let functions = population::file_functions(db, settings, population::Text::new(db, entry.digest))?;
+    let mut edits = Vec::new();
+    for r in here {
+        let Some(definition) =
+            functions.definitions.iter().find(|d| d.name == r.name && d.ordinal == r.ordinal as usize)
+        else {
+            continue;
+        };
+        edits.push(lang::Splice {
+            span: definition.span.clone(),
+            original: r.original,
+            replacement: db.blob(r.variant)?.to_vec(),
+        });
+    }
+    lang::splice(&source, &edits)
+        .map(Some)
+        .map_err(|e| Hold::broken(format!("{path}: {e}"), "this is a fault in everbench; please report it"))
+}
+
+/// What identifies an iteration's program and runs, for manifests and for `show`.
+pub fn jobs_of(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    model: Model,
+    scoring: Scoring,
+    i: u32,
+) -> Result<Vec<Job>, Hold> {
+    let set = set(db, settings, subject, model, scoring, i)?;
+    let jobs = set_jobs(db, subject, &set)?;
+    Ok(jobs.program.into_iter().chain(jobs.runs).collect())
+}
+
+/// The digest of a set of functions, for those who share rows.
+pub fn identity(functions: &[Arc<Function>]) -> Digest {
+    Digest::of(&artifact::write(&functions))
+}

@@ -1,0 +1,179 @@
+//! Derives the jobs of OSS-Bench: the one place that says what each output depends on.
+
+use std::sync::Arc;
+
+use super::artifact::{AUDIT, BASE, PROGRAM, RUN, SOURCE, VERDICT};
+use super::inputs::Subject;
+use super::population::{self, FlavourArg, Function};
+use crate::digest::Digest;
+use crate::engine::{Db, Hold};
+use crate::exec::Replacement;
+use crate::exec::layout::BIN;
+use crate::job::{Job, JobBuilder, Kind, Value};
+use crate::subject::{Flavour, Manifest, REPORT_HEADER, Report, Shard, Source, Tools};
+
+/// Processes that a subject's own build runs at once. A constant, since it is in the key.
+const JOBS: u32 = 4;
+
+/// Fetches a source tree.
+pub fn source(manifest: &Manifest) -> Result<Job, Hold> {
+    match &manifest.source {
+        Source::Crate(source) => Ok(Job::of(SOURCE)
+            .put("from", "crate")
+            .put("name", source.name.as_str())
+            .put("version", source.version.as_str())
+            .put("checksum", source.checksum.as_str())
+            .put("inside", source.path_inside.clone().unwrap_or_default())
+            .done()),
+        Source::Directory(source) => Err(Hold::broken(
+            format!("the directory {} was not read", source.path),
+            "this is a fault in everbench; please report it",
+        )),
+    }
+}
+
+/// Builds the unchanged subject.
+pub fn base(db: &dyn Db, subject: Subject, flavour: Flavour) -> Result<Job, Hold> {
+    let manifest = subject.manifest(db);
+    let (tree, _) = population::snapshot(db, subject)?;
+    let tool = |name: &str| format!("{BIN}/{name}");
+    let plan = manifest.plan(
+        flavour,
+        &Tools {
+            cc: tool("cc"),
+            cxx: tool("c++"),
+            ar: tool("ar"),
+            ranlib: tool("ranlib"),
+            jobs: JOBS,
+        },
+    );
+    let lists = |commands: Vec<Vec<String>>| commands.into_iter().map(Value::from).collect::<Vec<Value>>();
+    let pairs = |env: std::collections::BTreeMap<String, String>| {
+        env.into_iter().map(|(k, v)| Value::from(vec![k, v])).collect::<Vec<Value>>()
+    };
+    let harness = match manifest.tests.report {
+        Report::Results => manifest.tests.harness.patterns().to_vec(),
+        Report::Stdout => Vec::new(),
+    };
+    let mut job = Job::of(BASE)
+        .put("snapshot", tree)
+        .put("flavour", flavour.name())
+        .put("configure", lists(plan.configure))
+        .put("build", lists(plan.build))
+        .put("env", pairs(plan.env))
+        .put("harness", harness)
+        .blob("toolchain", subject.toolchain(db).clone());
+    if manifest.tests.report == Report::Results {
+        job = job.blob("report-header", REPORT_HEADER.as_bytes().to_vec());
+    }
+    Ok(job.done())
+}
+
+/// Decides whether the subject builds with `variant` in place of `function`.
+pub fn verdict(
+    db: &dyn Db,
+    subject: Subject,
+    function: &Function,
+    original: Arc<[u8]>,
+    variant: Arc<[u8]>,
+) -> Result<Job, Hold> {
+    let contexts: Vec<Value> = function
+        .contexts
+        .iter()
+        .map(|c| {
+            Value::List(vec![
+                c.stripped.into(),
+                c.macros.into(),
+                i64::from(c.order).into(),
+                c.command.into(),
+            ])
+        })
+        .collect();
+    let job = replacing(VERDICT, function, original, variant)
+        .put("contexts", contexts)
+        .put("link", population::link_context(db, subject)?)
+        .blob("toolchain", subject.toolchain(db).clone())
+        .material("base", base(db, subject, Flavour::Plain)?);
+    Ok(job.done())
+}
+
+/// The same question, put to the subject's own build.
+pub fn audit(
+    db: &dyn Db,
+    subject: Subject,
+    function: &Function,
+    original: Arc<[u8]>,
+    variant: Arc<[u8]>,
+) -> Result<Job, Hold> {
+    let (doc, _) = population::base(db, subject, FlavourArg::Plain)?;
+    let job = replacing(AUDIT, function, original, variant)
+        .put("base", doc)
+        .blob("toolchain", subject.toolchain(db).clone())
+        .material("base", base(db, subject, Flavour::Plain)?);
+    Ok(job.done())
+}
+
+fn replacing(kind: Kind, function: &Function, original: Arc<[u8]>, variant: Arc<[u8]>) -> JobBuilder {
+    let replacement = replacement(function, Digest::of(&variant));
+    debug_assert_eq!(function.text, Digest::of(&original));
+    Job::of(kind)
+        .preimage(replacement.original, original)
+        .preimage(replacement.variant, variant)
+        .put("replace", replacement.to_value())
+}
+
+/// What goes where.
+pub fn replacement(function: &Function, variant: Digest) -> Replacement {
+    Replacement {
+        path: function.path.clone(),
+        name: function.name.clone(),
+        ordinal: function.ordinal,
+        original: function.text,
+        variant,
+    }
+}
+
+/// Builds the sanitized subject with a set of functions replaced. The variants are in the store:
+/// each has a verdict.
+pub fn program(db: &dyn Db, subject: Subject, set: &[Replacement]) -> Result<Job, Hold> {
+    let (doc, _) = population::base(db, subject, FlavourArg::Sanitized)?;
+    let set: Vec<Value> = set.iter().map(Replacement::to_value).collect();
+    Ok(Job::of(PROGRAM)
+        .put("base", doc)
+        .put("set", set)
+        .blob("toolchain", subject.toolchain(db).clone())
+        .material("base", base(db, subject, Flavour::Sanitized)?)
+        .done())
+}
+
+/// Runs one shard of the tests. `files` identifies what is run: the digest of the paths and bytes
+/// of everything that was linked. `program` is absent for the unchanged subject.
+pub fn run(
+    db: &dyn Db,
+    subject: Subject,
+    shard: &Shard,
+    files: Digest,
+    program: Option<Job>,
+    repeat: u32,
+) -> Result<Job, Hold> {
+    let manifest = subject.manifest(db);
+    let (_, snapshot) = (population::base(db, subject, FlavourArg::Sanitized)?, population::snapshot(db, subject)?);
+    let env = shard.env.iter().chain(&manifest.sanitizers.options);
+    let env: Vec<Value> = env.map(|(k, v)| Value::from(vec![k.clone(), v.clone()])).collect();
+    let mut job = Job::of(RUN)
+        .put("files", files)
+        // Tests may read any file of the source tree.
+        .put("snapshot", snapshot.0)
+        .put("argv", shard.argv.clone())
+        .put("cwd", shard.cwd.as_str())
+        .put("env", env)
+        .put("leaks", manifest.sanitizers.leaks)
+        .put("cpu-seconds", i64::from(shard.cpu_seconds))
+        .put("wall-seconds", i64::from(shard.wall_seconds))
+        .put("repeat", i64::from(repeat))
+        .material("base", base(db, subject, Flavour::Sanitized)?);
+    if let Some(program) = program {
+        job = job.material("program", program);
+    }
+    Ok(job.done())
+}

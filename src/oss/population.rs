@@ -1,0 +1,529 @@
+//! Which functions of a subject are asked about: what its source defines, what of it the compiler
+//! sees, what the manifest's filters leave, and the sample drawn of that. Every exclusion is
+//! counted by its reason.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::artifact::{self, BaseDoc, Step, Unit};
+use super::inputs::{Origin, Settings, Subject};
+use super::jobs;
+use crate::digest::Digest;
+use crate::engine::{Db, Hold};
+use crate::lang::{self, CompiledDefinition, FileFunctions, Language, Reality, StrippedUnit};
+use crate::source::Snapshot;
+use crate::stats::mix;
+use crate::subject::{Flavour, Selection};
+
+/// One function of the population: everything its verdict can depend on, and no position.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Function {
+    /// Name, and `#rank` from the second definition of that name in the subject on: the identity
+    /// for drawing and history.
+    pub id: String,
+    /// The source file.
+    pub path: String,
+    /// The name.
+    pub name: String,
+    /// The rank among the definitions of that name in the file, from 0.
+    pub ordinal: u32,
+    /// Digest of the text, doc comment included.
+    pub text: Digest,
+    /// The places it is compiled in.
+    pub contexts: Vec<Context>,
+}
+
+/// What a unit gives to a function that is compiled in it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Context {
+    /// Digest of the unit's text without function bodies.
+    pub stripped: Digest,
+    /// Digest of the unit's macro definitions.
+    pub macros: Digest,
+    /// The function's place among the unit's definitions.
+    pub order: u32,
+    /// Digest of the compile command.
+    pub command: Digest,
+}
+
+/// Where a function's text is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Place {
+    /// The file's bytes.
+    pub file: Digest,
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+    /// Line of the first byte, from 1.
+    pub line: usize,
+}
+
+/// The functions of a subject.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Population {
+    /// Those in the window that are compiled, sorted by path and position.
+    pub functions: Vec<Arc<Function>>,
+    /// Those in the window that are not compiled: their variants could not fail.
+    pub unrelated: Vec<String>,
+    /// All others, counted by reason.
+    pub excluded: BTreeMap<String, u64>,
+}
+
+/// Why the source of a subject's functions is no source.
+const EXTRACTOR: &str = "tree-sitter";
+
+/// The name of the extractor of every population made here.
+pub fn extractor() -> &'static str {
+    EXTRACTOR
+}
+
+/// The language in use; equal when its queries are.
+#[derive(Clone)]
+pub struct SharedLanguage(pub Language);
+
+impl PartialEq for SharedLanguage {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.queries().digest() == other.0.queries().digest()
+    }
+}
+
+/// The language, or what is wrong with its query files.
+#[salsa::tracked(returns(clone))]
+pub fn language(db: &dyn Db, settings: Settings) -> Result<SharedLanguage, Hold> {
+    Language::c(settings.queries(db))
+        .map(SharedLanguage)
+        .map_err(|e| Hold::broken(e.to_string(), "mend the query file"))
+}
+
+/// The subject's source tree.
+#[salsa::tracked(returns(clone))]
+pub fn snapshot(db: &dyn Db, subject: Subject) -> Result<(Digest, Arc<Snapshot>), Hold> {
+    let digest = match subject.origin(db) {
+        Origin::Snapshot(digest) => digest,
+        Origin::Manifest => db.demand(&jobs::source(subject.manifest(db))?)?,
+    };
+    let bytes = db.blob(digest)?;
+    let snapshot = Snapshot::decode(&bytes).map_err(|e| {
+        Hold::broken(format!("snapshot {digest} cannot be read: {e}"), "run `everbench store verify`")
+    })?;
+    Ok((digest, Arc::new(snapshot)))
+}
+
+/// The unchanged subject, built: the digest of its document, and the document.
+#[salsa::tracked(returns(clone))]
+pub fn base(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<(Digest, Arc<BaseDoc>), Hold> {
+    let digest = db.demand(&jobs::base(db, subject, flavour.into())?)?;
+    let doc: BaseDoc = artifact::read(artifact::BASE, &db.blob(digest)?)?;
+    if let Some(broken) = &doc.broken {
+        let flavour = Flavour::from(flavour).name();
+        return Err(Hold::broken(
+            format!(
+                "the unchanged subject `{}` does not build ({flavour}): `{}` ended with {}{}",
+                subject.manifest(db).name,
+                broken.command,
+                broken.ended,
+                broken.error.as_ref().map(|e| format!(": {e}")).unwrap_or_default()
+            ),
+            format!("see the whole output with `everbench store cat {}`; `everbench doctor` says what is missing", broken.log.short()),
+        ));
+    }
+    Ok((digest, Arc::new(doc)))
+}
+
+/// [`Flavour`] as an argument of queries.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FlavourArg {
+    /// See [`Flavour::Plain`].
+    Plain,
+    /// See [`Flavour::Sanitized`].
+    Sanitized,
+}
+
+impl From<FlavourArg> for Flavour {
+    fn from(f: FlavourArg) -> Flavour {
+        match f {
+            FlavourArg::Plain => Flavour::Plain,
+            FlavourArg::Sanitized => Flavour::Sanitized,
+        }
+    }
+}
+
+/// A text by its digest, as an argument of queries: equal texts are read once, wherever they are.
+#[salsa::interned]
+pub struct Text<'db> {
+    /// Its digest.
+    #[returns(copy)]
+    pub digest: Digest,
+}
+
+/// The functions defined in a file.
+#[salsa::tracked(returns(clone))]
+pub fn file_functions<'db>(db: &'db dyn Db, settings: Settings, text: Text<'db>) -> Result<Arc<FileFunctions>, Hold> {
+    let language = language(db, settings)?.0;
+    let digest = text.digest(db);
+    recalled(db, "functions", &[language.queries().digest(), digest], || {
+        Ok(lang::functions(&language, &db.blob(digest)?))
+    })
+    .map(Arc::new)
+}
+
+/// What a preprocessed unit says of the functions in it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UnitFacts {
+    definitions: Vec<CompiledDefinition>,
+    stripped: Digest,
+    macros: Digest,
+}
+
+/// Reads a preprocessed unit.
+#[salsa::tracked(returns(clone))]
+pub fn unit_facts<'db>(db: &'db dyn Db, settings: Settings, text: Text<'db>) -> Result<Arc<UnitFacts>, Hold> {
+    let language = language(db, settings)?.0;
+    let digest = text.digest(db);
+    recalled(db, "unit", &[language.queries().digest(), digest], || {
+        let (text, macros) = split_macros(&db.blob(digest)?);
+        let unit = StrippedUnit::new(&language, &text);
+        Ok(UnitFacts {
+            definitions: unit.definitions().to_vec(),
+            stripped: unit.digest(),
+            macros: Digest::of(&macros),
+        })
+    })
+    .map(Arc::new)
+}
+
+/// Splits the output of `-E -dD` into the text, its lines where they were, and the definitions.
+fn split_macros(preprocessed: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (mut text, mut macros) = (Vec::with_capacity(preprocessed.len()), Vec::new());
+    for line in preprocessed.split_inclusive(|b| *b == b'\n') {
+        if line.starts_with(b"#define ") || line.starts_with(b"#undef ") {
+            macros.extend_from_slice(line);
+            text.push(b'\n');
+        } else {
+            text.extend_from_slice(line);
+        }
+    }
+    (text, macros)
+}
+
+/// A derived value, from an earlier process if one computed it with the same code.
+pub(super) fn recalled<T>(
+    db: &dyn Db,
+    what: &str,
+    inputs: &[Digest],
+    compute: impl FnOnce() -> Result<T, Hold>,
+) -> Result<T, Hold>
+where
+    T: Serialize + for<'a> Deserialize<'a>,
+{
+    let key = row_key(what, inputs);
+    if let Some(row) = db.recall(key)
+        && let Ok(value) = serde_json::from_slice(&row)
+    {
+        return Ok(value);
+    }
+    let value = compute()?;
+    db.remember(key, serde_json::to_vec(&value).expect("derived values have string keys"));
+    Ok(value)
+}
+
+/// The key of a derived value: what it is, the code of the pure rooms, and its inputs.
+fn row_key(what: &str, inputs: &[Digest]) -> Digest {
+    let mut h = blake3::Hasher::new_derive_key("everbench 2026-11 row v1");
+    h.update(crate::CODE.as_bytes());
+    h.update(&(what.len() as u64).to_le_bytes());
+    h.update(what.as_bytes());
+    for digest in inputs {
+        h.update(&digest.0);
+    }
+    Digest(*h.finalize().as_bytes())
+}
+
+/// The functions of a subject and where they are.
+#[salsa::tracked(returns(clone))]
+pub fn extraction(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc<Extraction>, Hold> {
+    let manifest = subject.manifest(db);
+    let (tree, files) = snapshot(db, subject)?;
+    let (doc_digest, doc) = base(db, subject, FlavourArg::Plain)?;
+    let language_digest = language(db, settings)?.0.queries().digest();
+    let inputs = [tree, doc_digest, Digest::of(&manifest.functions_part()), language_digest];
+    recalled(db, "extraction", &inputs, || extract(db, settings, subject, &files, &doc)).map(Arc::new)
+}
+
+/// What [`extraction`] finds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Extraction {
+    population: Arc<Population>,
+    /// By function id.
+    places: BTreeMap<String, Place>,
+}
+
+/// The population, without positions: equal after an edit that only moved functions.
+#[salsa::tracked(returns(clone))]
+pub fn population(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc<Population>, Hold> {
+    Ok(extraction(db, settings, subject)?.population.clone())
+}
+
+fn extract(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    files: &Snapshot,
+    doc: &BaseDoc,
+) -> Result<Extraction, Hold> {
+    let manifest = subject.manifest(db);
+    let units: Vec<&Unit> = doc.units.iter().filter(|u| !u.harness).collect();
+    let facts = crate::engine::fold(units.iter().map(|u| unit_facts(db, settings, Text::new(db, u.preprocessed))))?;
+    // Line markers name files as the compiler was told; here they are relative to the tree.
+    let in_tree: Vec<Vec<CompiledDefinition>> = units
+        .iter()
+        .zip(&facts)
+        .map(|(unit, facts)| {
+            let definitions = facts.definitions.iter().cloned();
+            let file = |file: &str| crate::exec::layout::in_tree(&unit.cwd, file).unwrap_or_else(|| file.to_string());
+            definitions.map(|d| CompiledDefinition { file: file(&d.file), ..d }).collect()
+        })
+        .collect();
+    let in_tree: Vec<&[CompiledDefinition]> = in_tree.iter().map(Vec::as_slice).collect();
+
+    let mut out = Population { functions: Vec::new(), unrelated: Vec::new(), excluded: BTreeMap::new() };
+    let mut places = BTreeMap::new();
+    let mut ranks: BTreeMap<String, u32> = BTreeMap::new();
+    let mut exclude = |reason: &str, n: u64| {
+        if n > 0 {
+            *out.excluded.entry(reason.to_string()).or_default() += n;
+        }
+    };
+    for (path, entry) in &files.files {
+        if !is_source(path) {
+            continue;
+        }
+        let found = file_functions(db, settings, Text::new(db, entry.digest))?;
+        let selected = match manifest.selection(path) {
+            Selection::Selected => None,
+            Selection::Harness(_) => Some("harness"),
+            Selection::Excluded(_) => Some("excluded_by_glob"),
+            Selection::NotIncluded => Some("not_included"),
+        };
+        if let Some(reason) = selected {
+            exclude(reason, (found.definitions.len() + found.skipped.len()) as u64);
+            continue;
+        }
+        for skipped in &found.skipped {
+            exclude(&skipped.reason.to_string(), 1);
+        }
+        let source = db.blob(entry.digest)?;
+        let both = lang::intersect(&found, &source, path, &in_tree);
+        for only in &both.only_compiled {
+            // What the file's own reading skipped is counted there.
+            let known = found.skipped.iter().any(|s| (s.lines.0..=s.lines.1).contains(&only.line));
+            if !known {
+                exclude(&only.reason.to_string(), 1);
+            }
+        }
+        for (definition, reality) in &both.definitions {
+            let rank = ranks.entry(definition.name.clone()).or_insert(0);
+            *rank += 1;
+            let id = match *rank {
+                1 => definition.name.clone(),
+                n => format!("{}#{n}", definition.name),
+            };
+            let tokens = u32::try_from(definition.tokens).unwrap_or(u32::MAX);
+            if tokens < manifest.functions.min_tokens {
+                exclude("too_short", 1);
+                continue;
+            }
+            if tokens >= manifest.functions.max_tokens {
+                exclude("too_long", 1);
+                continue;
+            }
+            let compiled_in = match reality {
+                Reality::NotCompiled => {
+                    out.unrelated.push(id);
+                    continue;
+                }
+                Reality::Compiled { units: numbers, .. } => numbers,
+            };
+            let span = definition.span.clone();
+            let contexts = compiled_in.iter().map(|n| context(units[*n], &facts[*n], in_tree[*n], definition, path));
+            places.insert(
+                id.clone(),
+                Place { file: entry.digest, start: span.start, end: span.end, line: definition.span_line },
+            );
+            out.functions.push(Arc::new(Function {
+                id,
+                path: path.clone(),
+                name: definition.name.clone(),
+                ordinal: u32::try_from(definition.ordinal).unwrap_or(u32::MAX),
+                text: Digest::of(&source[span]),
+                contexts: contexts.collect(),
+            }));
+        }
+    }
+    Ok(Extraction { population: Arc::new(out), places })
+}
+
+fn context(
+    unit: &Unit,
+    facts: &UnitFacts,
+    definitions: &[CompiledDefinition],
+    definition: &lang::Definition,
+    path: &str,
+) -> Context {
+    let order = definitions
+        .iter()
+        .position(|d| d.file == path && d.line == definition.line && d.name == definition.name)
+        .unwrap_or_else(|| definitions.iter().filter(|d| d.file == path && d.line < definition.line).count());
+    Context {
+        stripped: facts.stripped,
+        macros: facts.macros,
+        order: u32::try_from(order).unwrap_or(u32::MAX),
+        command: Digest::of(&artifact::write(&(&unit.tool, &unit.argv, &unit.cwd))),
+    }
+}
+
+fn is_source(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    matches!(name.rsplit_once('.').map(|(_, e)| e), Some("c" | "h"))
+}
+
+/// The digest of everything that a link can depend on besides the replaced unit: all symbols, all
+/// archive and link commands.
+#[salsa::tracked(returns(clone))]
+pub fn link_context(db: &dyn Db, subject: Subject) -> Result<Digest, Hold> {
+    let (_, doc) = base(db, subject, FlavourArg::Plain)?;
+    let symbols: Vec<(&String, Digest)> = doc.units.iter().map(|u| (&u.object, u.symbols)).collect();
+    let steps: &Vec<Step> = &doc.steps;
+    Ok(Digest::of(&artifact::write(&(symbols, steps))))
+}
+
+/// A function as an argument of queries.
+#[salsa::interned]
+pub struct FunctionArg<'db> {
+    /// It.
+    #[returns(ref)]
+    pub function: Arc<Function>,
+}
+
+/// A function's text, doc comment included.
+#[salsa::tracked(returns(clone))]
+pub fn text<'db>(db: &'db dyn Db, settings: Settings, subject: Subject, f: FunctionArg<'db>) -> Result<Arc<[u8]>, Hold> {
+    let extraction = extraction(db, settings, subject)?;
+    let place = &extraction.places[&f.function(db).id];
+    let file = db.blob(place.file)?;
+    Ok(file[place.start..place.end].into())
+}
+
+/// Where a function is.
+pub fn place(db: &dyn Db, settings: Settings, subject: Subject, id: &str) -> Result<Option<Place>, Hold> {
+    Ok(extraction(db, settings, subject)?.places.get(id).cloned())
+}
+
+/// The functions that are asked about: the whole population, or a sample of it. A sample has from
+/// each source file its share, and there the functions with the smallest keyed mix of seed and
+/// identity: a larger sample contains a smaller one's functions of each file but for the last.
+#[salsa::tracked(returns(clone))]
+pub fn sample(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc<Vec<Arc<Function>>>, Hold> {
+    let population = population(db, settings, subject)?;
+    if population.functions.is_empty() {
+        let counts: Vec<String> = population.excluded.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        return Err(Hold::broken(
+            format!("subject `{}` has no function to ask about", subject.manifest(db).name),
+            format!(
+                "check `[functions] include` and the window of tokens in the manifest; not compiled: {}; excluded: {}",
+                population.unrelated.len(),
+                if counts.is_empty() { "none".to_string() } else { counts.join(", ") }
+            ),
+        ));
+    }
+    let all = &population.functions;
+    let limit = settings.limit(db).map_or(all.len(), |n| n as usize);
+    if limit >= all.len() {
+        return Ok(Arc::new(all.clone()));
+    }
+    Ok(Arc::new(stratified(all, limit, settings.seed(db))))
+}
+
+/// `limit` of `all`, by file in proportion (largest remainders), by keyed mix within a file.
+fn stratified(all: &[Arc<Function>], limit: usize, seed: u64) -> Vec<Arc<Function>> {
+    const SAMPLE: u64 = 0x7361_6d70_6c65;
+    let key = |id: &str| mix::keyed(seed, SAMPLE, id.as_bytes());
+    let mut by_path: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (i, f) in all.iter().enumerate() {
+        by_path.entry(&f.path).or_default().push(i);
+    }
+    let mut quotas: Vec<(&str, usize, usize)> = by_path
+        .iter()
+        .map(|(path, members)| {
+            let share = members.len() * limit;
+            (*path, share / all.len(), share % all.len())
+        })
+        .collect();
+    let given: usize = quotas.iter().map(|q| q.1).sum();
+    quotas.sort_by_key(|(path, _, rest)| (std::cmp::Reverse(*rest), key(path)));
+    for quota in quotas.iter_mut().take(limit - given) {
+        quota.1 += 1;
+    }
+    let mut chosen = Vec::new();
+    for (path, quota, _) in quotas {
+        let mut members = by_path[path].clone();
+        members.sort_by_key(|i| key(&all[*i].id));
+        chosen.extend(members.into_iter().take(quota));
+    }
+    chosen.sort_unstable();
+    chosen.into_iter().map(|i| all[i].clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn functions(sizes: &[usize]) -> Vec<Arc<Function>> {
+        let mut all = Vec::new();
+        for (file, n) in sizes.iter().enumerate() {
+            for i in 0..*n {
+                all.push(Arc::new(Function {
+                    id: format!("f{file}_{i}"),
+                    path: format!("{file}.c"),
+                    name: String::new(),
+                    ordinal: 0,
+                    text: Digest::of(b""),
+                    contexts: vec![],
+                }));
+            }
+        }
+        all
+    }
+
+    proptest! {
+        /// A sample has its size, its order and, within one, each file's share; and a function
+        /// that is added changes at most as many members as files can change their quota.
+        #[test]
+        fn a_sample_is_stratified(sizes in prop::collection::vec(1usize..30, 1..8), percent in 1usize..100, seed: u64) {
+            let all = functions(&sizes);
+            let limit = (all.len() * percent / 100).max(1);
+            let chosen = stratified(&all, limit, seed);
+            prop_assert_eq!(chosen.len(), limit);
+            let mut sorted = chosen.clone();
+            sorted.sort_by_key(|f| all.iter().position(|g| g.id == f.id));
+            sorted.dedup();
+            prop_assert_eq!(&sorted, &chosen);
+            for (file, n) in sizes.iter().enumerate() {
+                let exact = (*n * limit) as f64 / all.len() as f64;
+                let got = chosen.iter().filter(|f| f.path == format!("{file}.c")).count() as f64;
+                prop_assert!((got - exact).abs() < 1.0, "{} for {}", got, exact);
+            }
+        }
+    }
+
+    #[test]
+    fn macro_definitions_are_told_from_text_without_moving_lines() {
+        let (text, macros) = split_macros(b"# 1 \"a.c\"\n#define X 1\nint a;\n#undef X\nint b;\n");
+        assert_eq!(text, b"# 1 \"a.c\"\n\nint a;\n\nint b;\n");
+        assert_eq!(macros, b"#define X 1\n#undef X\n");
+    }
+}
