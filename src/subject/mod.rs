@@ -36,3 +36,6 @@ pub use problem::{Problem, Problems};
 /// The header forced into a subject's test programs when `report = "results"`: what they print to
 /// stdout or stderr goes to descriptor 9, which the code under test does not know about.
 pub const REPORT_HEADER: &str = include_str!("../exec/report.h");
+
+#[cfg(test)]
+mod report_tests;
