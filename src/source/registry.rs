@@ -269,7 +269,7 @@ fn explain(source: &CrateSource, krate: &str, output: &Output) -> CrateError {
         "failed to query replaced source",
     ];
     // Cargo tells causes from the outermost in: the last line is the reason.
-    let last = lines().last().unwrap_or("it said nothing").to_string();
+    let last = lines().next_back().unwrap_or("it said nothing").to_string();
     if has(&network) {
         return CrateError::Network {
             krate: krate.to_string(),

@@ -105,9 +105,7 @@ fn the_encoding_is_pinned() {
     tree.snapshot
         .links
         .insert("inc/a.h".into(), "../src/a.h".into());
-    insta::assert_snapshot!(tree.snapshot.digest().hex(), @r##"
-        173f6baf91f48873bf01f2289580afd0d648d7c809fcfe1db2a1c4f86169ce94
-        "##);
+    insta::assert_snapshot!(tree.snapshot.digest().hex(), @"173f6baf91f48873bf01f2289580afd0d648d7c809fcfe1db2a1c4f86169ce94");
 }
 
 #[test]
@@ -377,9 +375,7 @@ fn oniguruma_comes_from_the_registry_whole_and_the_same_each_time() {
     assert!(chosen.clone().any(|f| *f == "src/regparse.c"));
     assert!(chosen.clone().all(|f| f.starts_with("src/")));
     // The crate is pinned by its checksum, so its tree has one digest everywhere.
-    insta::assert_snapshot!(tree.snapshot.digest().hex(), @r##"
-        bd0e156123ce1e530349e5b5362d810c1766876ebf224a1b4a3c96b7e419a22b
-        "##);
+    insta::assert_snapshot!(tree.snapshot.digest().hex(), @"bd0e156123ce1e530349e5b5362d810c1766876ebf224a1b4a3c96b7e419a22b");
 
     // A second time in the same place, then onto the disk and back.
     let again = fetch(&manifest.source, dir.path(), &scratch).unwrap();

@@ -4,7 +4,7 @@
 use super::globs::Globs;
 use super::problem::suggest;
 use super::template::{BadTemplate, Placeholder, Template};
-use super::toml_tree::{At, Log, Section};
+use super::toml_tree::{At, Log, Section, Texts};
 
 /// All values, or none when one is missing; every one is looked at.
 pub(super) fn all<T>(values: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
@@ -193,7 +193,7 @@ pub(super) fn template(log: &Log<'_>, at: At<String>) -> Option<Template> {
 }
 
 /// The command of a shard, in which placeholders mean nothing.
-pub(super) fn arguments(log: &Log<'_>, argv: At<Vec<At<String>>>) -> Option<Vec<String>> {
+pub(super) fn arguments(log: &Log<'_>, argv: Texts) -> Option<Vec<String>> {
     if argv
         .value
         .first()

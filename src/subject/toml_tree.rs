@@ -18,6 +18,9 @@ pub(super) struct At<T> {
     pub key: String,
 }
 
+/// A list of texts, each with its place.
+pub(super) type Texts = At<Vec<At<String>>>;
+
 /// Where problems are collected while one document is read.
 pub(super) struct Log<'t> {
     text: &'t str,
@@ -140,13 +143,13 @@ impl<'a, 'i, 't> Section<'a, 'i, 't> {
         }
     }
 
-    pub fn texts(&mut self, key: &'static str) -> Option<At<Vec<At<String>>>> {
+    pub fn texts(&mut self, key: &'static str) -> Option<Texts> {
         let node = self.node(key)?;
         as_texts(self.log, node, self.name(key))
     }
 
     /// A list of lists of texts.
-    pub fn commands(&mut self, key: &'static str) -> Option<At<Vec<At<Vec<At<String>>>>>> {
+    pub fn commands(&mut self, key: &'static str) -> Option<At<Vec<Texts>>> {
         let node = self.node(key)?;
         let key = self.name(key);
         let DeValue::Array(commands) = node.get_ref() else {
@@ -268,7 +271,7 @@ fn as_text(log: &Log<'_>, node: &Node<'_>, key: String) -> Option<At<String>> {
     }
 }
 
-fn as_texts(log: &Log<'_>, node: &Node<'_>, key: String) -> Option<At<Vec<At<String>>>> {
+fn as_texts(log: &Log<'_>, node: &Node<'_>, key: String) -> Option<Texts> {
     let DeValue::Array(nodes) = node.get_ref() else {
         wrong(log, node, &key, "a list of strings");
         return None;
