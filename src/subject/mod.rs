@@ -1,1 +1,41 @@
-//! (being built)
+//! What is tested and how: the manifest of a subject, read from TOML into a [`Manifest`].
+//!
+//! A manifest says where a project's source comes from, how it is built in two flavours, how its
+//! tests are run and read, which functions are drawn and how they are scored. `docs/subjects.md`
+//! tells authors how to write one. This room is pure: it gets the text and gives back the typed
+//! manifest or every problem in it; fetching is the room `source`, running is `exec`.
+//!
+//! - [`manifest`]: the types, and what is derived from them (commands, environment, selection).
+//! - [`template`]: `{cc}` and the other placeholders in build commands.
+//! - [`globs`], [`path`]: the patterns and the paths that may stand in a manifest.
+//! - [`part`]: canonical bytes of the parts that different stages depend on, for their keys.
+//! - [`read`], with `toml_tree` and `check`, and [`problem`]: reading TOML, with all problems and
+//!   their places.
+//! - [`preset`]: the subjects that come with the program.
+
+mod check;
+pub mod globs;
+pub mod manifest;
+pub mod part;
+pub mod path;
+pub mod preset;
+pub mod problem;
+pub mod read;
+pub mod template;
+mod toml_tree;
+
+pub use globs::Globs;
+pub use manifest::{
+    Build, BuildPlan, CrateSource, DirectorySource, Flavour, Functions, LineParser, Manifest,
+    Parser, Report, Sanitizers, Scoring, Selection, Shard, Source, Tests, Tools,
+};
+pub use part::Digests;
+pub use preset::{Preset, UnknownPreset, preset, presets};
+pub use problem::{Problem, Problems};
+
+/// The header forced into a subject's test programs when `report = "results"`: what they print to
+/// stdout or stderr goes to descriptor 9, which the code under test does not know about.
+pub const REPORT_HEADER: &str = include_str!("../exec/report.h");
+
+#[cfg(test)]
+mod report_tests;

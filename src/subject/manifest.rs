@@ -1,0 +1,286 @@
+//! A subject's manifest, typed and checked: every value here is possible. Made by
+//! [`Manifest::parse`]; nothing here runs a command or reads a file.
+
+use std::collections::BTreeMap;
+
+use super::globs::Globs;
+use super::template::{Template, Values};
+
+/// Everything that is known of a subject before its source is looked at.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Manifest {
+    /// What the subject is called in commands and reports: letters, digits, `-`, `_`, `.`.
+    pub name: String,
+    /// Where the source comes from.
+    pub source: Source,
+    /// How it is built.
+    pub build: Build,
+    /// What the `sanitized` flavour adds.
+    pub sanitizers: Sanitizers,
+    /// How it is tested.
+    pub tests: Tests,
+    /// Which functions are drawn from.
+    pub functions: Functions,
+    /// How much is replaced at once, and what an alert costs.
+    pub scoring: Scoring,
+}
+
+/// Where a source tree comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// From the registry of Rust crates, at an exact version with a known checksum.
+    Crate(CrateSource),
+    /// From a directory of this machine.
+    Directory(DirectorySource),
+}
+
+/// A crate that carries a C project.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CrateSource {
+    /// The crate's name.
+    pub name: String,
+    /// The exact version.
+    pub version: String,
+    /// SHA-256 of the packed crate as a `Cargo.lock` shows it: 64 lower-case hexadecimal digits.
+    pub checksum: String,
+    /// The directory of the crate that is the root of the tree; the whole crate when absent.
+    pub path_inside: Option<String>,
+}
+
+/// A directory of this machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirectorySource {
+    /// Absolute, or relative to the directory that holds the manifest.
+    pub path: String,
+    /// What of it is left out, besides version control's own directories.
+    pub ignore: Globs,
+}
+
+/// How a subject is built. Commands run in the root of the tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Build {
+    /// Run once per tree, before anything is built.
+    pub configure: Vec<Vec<Template>>,
+    /// Run after every change of the source.
+    pub build: Vec<Vec<Template>>,
+    /// The environment of both, beyond what the runner sets.
+    pub env: BTreeMap<String, Template>,
+    /// Compiler flags of both flavours.
+    pub cflags: Vec<String>,
+    /// Linker flags of both flavours.
+    pub ldflags: Vec<String>,
+}
+
+/// What the `sanitized` flavour adds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sanitizers {
+    /// Added after [`Build::cflags`].
+    pub cflags: Vec<String>,
+    /// Added after [`Build::ldflags`].
+    pub ldflags: Vec<String>,
+    /// Run-time options by variable (`ASAN_OPTIONS`, ...), beyond what the runner sets.
+    pub options: BTreeMap<String, String>,
+    /// Whether leaks are looked for: only where the unchanged subject has none.
+    pub leaks: bool,
+}
+
+/// The two ways a subject is built.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Flavour {
+    /// Without sanitizers: for verdicts of Metric I.
+    Plain,
+    /// With sanitizers: for tests and alerts.
+    Sanitized,
+}
+
+impl Flavour {
+    /// `plain` or `sanitized`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Flavour::Plain => "plain",
+            Flavour::Sanitized => "sanitized",
+        }
+    }
+}
+
+/// The test suite.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tests {
+    /// Parts that run and are cached by themselves; at least one, names unique.
+    pub shards: Vec<Shard>,
+    /// How the report of a shard is read.
+    pub parser: Parser,
+    /// Where the report of a shard is.
+    pub report: Report,
+    /// The test programs' own source files. Never among the functions.
+    pub harness: Globs,
+}
+
+/// One run of one test program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shard {
+    /// Unique in the subject.
+    pub name: String,
+    /// The command; a first word with a `/` is relative to the root of the tree.
+    pub argv: Vec<String>,
+    /// Working directory, relative to the root of the tree; `.` is the root.
+    pub cwd: String,
+    /// Environment beyond what the runner sets.
+    pub env: BTreeMap<String, String>,
+    /// Limit of processor time, in seconds.
+    pub cpu_seconds: u32,
+    /// Limit of passed time, in seconds.
+    pub wall_seconds: u32,
+}
+
+/// Where test programs leave their results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// On standard output and standard error, where the code under test can write too.
+    Stdout,
+    /// On a descriptor of their own: the harness is compiled with [`super::REPORT_HEADER`].
+    Results,
+}
+
+/// How results are read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Parser {
+    /// `type = "lines"`: a line that matches is a case.
+    Lines(LineParser),
+}
+
+/// Regular expressions over the bytes of single lines, not anchored; syntax of crate `regex`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LineParser {
+    /// A case that passed; at least one pattern.
+    pub pass: Vec<String>,
+    /// A case that failed.
+    pub fail: Vec<String>,
+    /// A case that was not run on purpose.
+    pub skip: Vec<String>,
+}
+
+/// Which functions form the population.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Functions {
+    /// Files that are looked at.
+    pub include: Globs,
+    /// Files of these that are not.
+    pub exclude: Globs,
+    /// Shortest function, in tokens between white space, inclusive.
+    pub min_tokens: u32,
+    /// Longest function, exclusive.
+    pub max_tokens: u32,
+}
+
+/// Why a file is or is not looked at for functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Selection<'a> {
+    /// It is.
+    Selected,
+    /// It is one of the test programs' own, by this pattern.
+    Harness(&'a str),
+    /// It is excluded, by this pattern.
+    Excluded(&'a str),
+    /// No pattern includes it.
+    NotIncluded,
+}
+
+/// Numbers of the metrics.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Scoring {
+    /// n, the functions replaced at once in an iteration.
+    pub functions_per_iteration: u32,
+    /// Points lost per unique alert; computed from the number of functions when absent.
+    pub penalty: Option<f64>,
+    /// How many iterations are run unless the command says otherwise.
+    pub iterations: u32,
+}
+
+/// The programs a build uses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tools {
+    /// The C compiler.
+    pub cc: String,
+    /// The C++ compiler.
+    pub cxx: String,
+    /// The archiver.
+    pub ar: String,
+    /// The archive indexer.
+    pub ranlib: String,
+    /// Processes at once.
+    pub jobs: u32,
+}
+
+/// The commands of one flavour with nothing left to fill in; they run in the root of the tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BuildPlan {
+    /// Once per tree.
+    pub configure: Vec<Vec<String>>,
+    /// After every change.
+    pub build: Vec<Vec<String>>,
+    /// Environment of both.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Manifest {
+    /// The compiler flags of a flavour.
+    pub fn cflags(&self, flavour: Flavour) -> Vec<String> {
+        joined(&self.build.cflags, &self.sanitizers.cflags, flavour)
+    }
+
+    /// The linker flags of a flavour.
+    pub fn ldflags(&self, flavour: Flavour) -> Vec<String> {
+        joined(&self.build.ldflags, &self.sanitizers.ldflags, flavour)
+    }
+
+    /// The commands that build a flavour with these tools.
+    pub fn plan(&self, flavour: Flavour, tools: &Tools) -> BuildPlan {
+        let (cflags, ldflags) = (self.cflags(flavour), self.ldflags(flavour));
+        let values = Values {
+            cc: &tools.cc,
+            cxx: &tools.cxx,
+            ar: &tools.ar,
+            ranlib: &tools.ranlib,
+            jobs: tools.jobs,
+            cflags: &cflags,
+            ldflags: &ldflags,
+        };
+        let fill = |commands: &[Vec<Template>]| {
+            let one = |c: &Vec<Template>| c.iter().flat_map(|t| t.arguments(&values)).collect();
+            commands.iter().map(one).collect()
+        };
+        let env = self.build.env.iter();
+        BuildPlan {
+            configure: fill(&self.build.configure),
+            build: fill(&self.build.build),
+            env: env.map(|(k, v)| (k.clone(), v.expand(&values))).collect(),
+        }
+    }
+
+    /// Whether functions are looked for in the file at `path`.
+    pub fn selection(&self, path: &str) -> Selection<'_> {
+        if let Some(glob) = self.tests.harness.which(path) {
+            return Selection::Harness(glob);
+        }
+        if !self.functions.include.matches(path) {
+            return Selection::NotIncluded;
+        }
+        match self.functions.exclude.which(path) {
+            Some(glob) => Selection::Excluded(glob),
+            None => Selection::Selected,
+        }
+    }
+
+    /// The shard called `name`.
+    pub fn shard(&self, name: &str) -> Option<&Shard> {
+        self.tests.shards.iter().find(|s| s.name == name)
+    }
+}
+
+fn joined(common: &[String], sanitizers: &[String], flavour: Flavour) -> Vec<String> {
+    match flavour {
+        Flavour::Plain => common.to_vec(),
+        Flavour::Sanitized => [common, sanitizers].concat(),
+    }
+}

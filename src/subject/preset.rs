@@ -1,0 +1,107 @@
+//! The subjects that come with the program. Reads no file: a preset is either a manifest's text or
+//! the path of one in this project's own repository.
+
+/// A subject that comes with the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Preset {
+    /// The manifest itself.
+    Text(&'static str),
+    /// Where the manifest lies, relative to the root of this project's checkout; its source lies
+    /// beside it.
+    Path(&'static str),
+}
+
+const PRESETS: [(&str, Preset); 2] = [
+    ("fixture", Preset::Path("fixtures/tidelib/everbench.toml")),
+    (
+        "oniguruma",
+        Preset::Text(include_str!("presets/oniguruma.toml")),
+    ),
+];
+
+/// A name that is no preset's.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("there is no subject `{name}` built in{hint}; a path of a manifest works too")]
+pub struct UnknownPreset {
+    /// What was asked for.
+    pub name: String,
+    hint: String,
+}
+
+/// The names of all presets, sorted.
+pub fn presets() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
+/// The preset called `name`.
+pub fn preset(name: &str) -> Result<Preset, UnknownPreset> {
+    let found = PRESETS.iter().find(|(n, _)| *n == name);
+    found.map(|(_, p)| *p).ok_or_else(|| {
+        let names: Vec<&str> = presets().collect();
+        let hint = super::problem::suggest(name, &names);
+        UnknownPreset {
+            name: name.to_string(),
+            hint: hint.map(|h| format!(" ({h})")).unwrap_or_default(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::{Flavour, Manifest, Report, Selection, Source, Tools};
+
+    fn oniguruma() -> Manifest {
+        let Ok(Preset::Text(text)) = preset("oniguruma") else {
+            panic!("oniguruma is a text");
+        };
+        Manifest::parse(text, "oniguruma").unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn oniguruma_reads_as_written() {
+        let m = oniguruma();
+        assert!(matches!(&m.source, Source::Crate(c) if c.version == "69.9.3"));
+        assert_eq!(m.tests.report, Report::Results);
+        assert_eq!(m.tests.shards.len(), 6);
+        assert_eq!(m.scoring.functions_per_iteration, 8);
+        assert_eq!(m.selection("src/regexec.c"), Selection::Selected);
+        assert_eq!(m.selection("test/testc.c"), Selection::Harness("test/*.c"));
+        assert_eq!(
+            m.selection("sample/simple.c"),
+            Selection::Excluded("sample/**")
+        );
+        assert_eq!(m.selection("src/regint.h"), Selection::NotIncluded);
+    }
+
+    #[test]
+    fn the_two_flavours_differ_in_flags_only() {
+        let m = oniguruma();
+        let tools = Tools {
+            cc: "/w/cc".into(),
+            cxx: "/w/c++".into(),
+            ar: "ar".into(),
+            ranlib: "ranlib".into(),
+            jobs: 2,
+        };
+        let plain = m.plan(Flavour::Plain, &tools);
+        let sanitized = m.plan(Flavour::Sanitized, &tools);
+        assert_eq!(plain.build, sanitized.build);
+        let has = |plan: &crate::subject::BuildPlan, arg: &str| {
+            plan.configure[0].iter().any(|a| a == arg)
+        };
+        assert!(has(&plain, "-DCMAKE_C_FLAGS=-O0 -g1"));
+        assert!(has(&plain, "-DCMAKE_EXE_LINKER_FLAGS="));
+        assert!(has(&plain, "-DCMAKE_C_COMPILER=/w/cc"));
+        assert!(has(
+            &sanitized,
+            "-DCMAKE_EXE_LINKER_FLAGS=-fsanitize=address,undefined -static-libasan -static-libubsan"
+        ));
+    }
+
+    #[test]
+    fn an_unknown_preset_is_answered_with_the_nearest() {
+        let e = preset("onigurma").unwrap_err().to_string();
+        assert!(e.contains("did you mean `oniguruma`?"), "{e}");
+    }
+}
