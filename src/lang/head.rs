@@ -1,0 +1,485 @@
+//! What stands before a function's brace: is it a definition's head, where does it start, what is
+//! its name. The grammar decides; tokens only help it over macros it cannot know, by blanking
+//! them out, which keeps every offset. Never looks into the body.
+
+use std::ops::Range;
+
+use tree_sitter::{Node, QueryCursor, StreamingIterator};
+
+use super::functions::SkipReason;
+use super::language::Language;
+use super::lex::{Conditional, Kind};
+use super::outline::{
+    Block, Outline, is_attribute, is_specifier, is_statement_keyword, is_type_keyword,
+};
+
+/// A definition's head. Ranges are bytes of the source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Head {
+    /// First byte of the definition.
+    pub(super) start: usize,
+    /// One past the last byte before the body that is not white space or comment.
+    pub(super) end: usize,
+    pub(super) name: Range<usize>,
+    pub(super) parameters: Range<usize>,
+    pub(super) is_static: bool,
+    pub(super) old_style: bool,
+    pub(super) variadic: bool,
+    /// The bytes from `start` to `end` with macros and directives blanked out, as the grammar
+    /// accepts them; preceded by `int ` when the definition names no type.
+    pub(super) masked: Vec<u8>,
+    pub(super) implicit_int: bool,
+}
+
+/// Why there is no head, with the name it seems to have and where it seems to start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct NoHead {
+    pub(super) name: Option<Range<usize>>,
+    pub(super) start: usize,
+    pub(super) reason: SkipReason,
+}
+
+/// Reads the head of `block`.
+pub(super) fn head(language: &Language, o: &Outline<'_>, block: &Block) -> Result<Head, NoHead> {
+    let reader = Reader { language, o, block };
+    let all = block.head.clone();
+    let directives = all.clone().filter(|i| o.kind(*i) == Some(Kind::Directive));
+    // What precedes a directive is usually a thing of its own: a macro without a semicolon, or
+    // `static` under a conditional.
+    if let Some(last) = directives.last()
+        && let Ok(found) = reader.read(last + 1..all.end)
+    {
+        return Ok(found);
+    }
+    if !o.conditionals_balance(all.clone()) {
+        return Err(reader.none(&all, SkipReason::SplitByIfdef));
+    }
+    reader.read(all)
+}
+
+struct Reader<'a, 's> {
+    language: &'a Language,
+    o: &'a Outline<'s>,
+    block: &'a Block,
+}
+
+impl Reader<'_, '_> {
+    fn none(&self, tokens: &Range<usize>, reason: SkipReason) -> NoHead {
+        let o = self.o;
+        NoHead {
+            name: self.guess(tokens).map(|g| o.tokens[g.name].start..o.tokens[g.name].end),
+            start: o
+                .tokens
+                .get(tokens.start)
+                .map_or(o.tokens[self.block.open].start, |t| t.start),
+            reason,
+        }
+    }
+
+    fn read(&self, tokens: Range<usize>) -> Result<Head, NoHead> {
+        let o = self.o;
+        let Some(guess) = self.guess(&tokens) else {
+            return Err(self.none(&tokens, SkipReason::ParseError));
+        };
+        if is_statement_keyword(o.text(guess.name)) || is_statement_keyword(o.text(tokens.start)) {
+            return Err(NoHead {
+                name: None,
+                ..self.none(&tokens, SkipReason::ParseError)
+            });
+        }
+        if guess.named_by_macro {
+            return Err(self.none(&tokens, SkipReason::MacroDefined));
+        }
+        let raw = Mask::new(o, &tokens);
+        if let Some(head) = self.parse(&tokens, raw, &guess) {
+            return Ok(head);
+        }
+        // Leading `MACRO(...)` that is no type stays outside of the definition.
+        let tokens = guess.first..tokens.end;
+        let mut mask = Mask::new(o, &tokens);
+        mask.macros(o, &tokens, &guess);
+        if let Some(head) = self.parse(&tokens, mask.clone(), &guess) {
+            return Ok(head);
+        }
+        if guess.plain && guess.types > 0 {
+            // Only the parameters are strange: name and extent are certain all the same.
+            return Ok(self.head_of(
+                &tokens,
+                mask,
+                &guess,
+                o.tokens[guess.name].start..o.tokens[guess.name].end,
+                o.tokens[guess.open].start..o.tokens[guess.close].end,
+            ));
+        }
+        Err(self.none(&tokens, SkipReason::ParseError))
+    }
+
+    /// Asks the grammar about the masked text.
+    fn parse(&self, tokens: &Range<usize>, mask: Mask, guess: &Guess) -> Option<Head> {
+        let mut text = Vec::new();
+        if guess.types == 0 {
+            text.extend_from_slice(b"int ");
+        }
+        let shift = text.len();
+        text.extend_from_slice(&mask.text);
+        let body_at = text.len() + 1;
+        text.extend_from_slice(b"\n{}\n");
+        let tree = self.language.parse(&text)?;
+        let root = tree.root_node();
+        if root.has_error() || root.named_child_count() != 1 {
+            return None;
+        }
+        let found = definition(self.language, root, &text)?;
+        if found.body.start != body_at || found.name.start < shift {
+            return None;
+        }
+        let back = |r: Range<usize>| r.start - shift + mask.at..r.end - shift + mask.at;
+        Some(self.head_of(
+            tokens,
+            mask.clone(),
+            guess,
+            back(found.name),
+            back(found.parameters),
+        ))
+    }
+
+    fn head_of(
+        &self,
+        tokens: &Range<usize>,
+        mask: Mask,
+        guess: &Guess,
+        name: Range<usize>,
+        parameters: Range<usize>,
+    ) -> Head {
+        let o = self.o;
+        let inside =
+            |r: &Range<usize>, i: usize| r.start <= o.tokens[i].start && o.tokens[i].end <= r.end;
+        let variadic = tokens
+            .clone()
+            .any(|i| inside(&parameters, i) && o.is(i, "..."));
+        let is_static = tokens
+            .clone()
+            .take_while(|i| o.tokens[*i].start < name.start)
+            .any(|i| o.is(i, "static"));
+        let mut masked = Vec::new();
+        if guess.types == 0 {
+            masked.extend_from_slice(b"int ");
+        }
+        masked.extend_from_slice(&mask.text);
+        Head {
+            start: mask.at,
+            end: mask.at + mask.text.len(),
+            name,
+            parameters,
+            is_static,
+            old_style: self.block.old_style || guess.bare_names,
+            variadic,
+            masked,
+            implicit_int: guess.types == 0,
+        }
+    }
+
+    /// Finds name and parameters by tokens alone: the first word before parentheses that is no
+    /// attribute, where parameters of a macro before the type are passed over.
+    fn guess(&self, tokens: &Range<usize>) -> Option<Guess> {
+        let o = self.o;
+        let end = if self.block.old_style {
+            // Up to the parameter declarations.
+            let open = tokens.clone().find(|i| o.is(*i, "("))?;
+            o.closing(open, tokens.end)? + 1
+        } else {
+            tokens.end
+        };
+        // Words and directives after the last parentheses are macros.
+        let mut last = end;
+        while last > tokens.start && (o.is_word(last - 1) || o.kind(last - 1) == Some(Kind::Directive)) {
+            last -= 1;
+        }
+        let mut close = last.checked_sub(1)?;
+        let mut open;
+        loop {
+            if close < tokens.start || !o.is(close, ")") {
+                return None;
+            }
+            open = o.opening(close, tokens.start)?;
+            let word = open.checked_sub(1).filter(|w| *w >= tokens.start)?;
+            let before = word.checked_sub(1).filter(|b| *b >= tokens.start);
+            // `f(int a) MACRO(x) {`: the macro follows the parameters.
+            let follows = before.is_some_and(|b| o.is(b, ")"));
+            if !(o.is_word(word) && (is_attribute(o.text(word)) || follows)) {
+                break;
+            }
+            close = before?;
+        }
+        let name = self.name_before(tokens, open)?;
+        self.describe(tokens, name, open, close)
+    }
+
+    /// The name of the declarator whose last parameters open at `open`.
+    fn name_before(&self, tokens: &Range<usize>, open: usize) -> Option<usize> {
+        let o = self.o;
+        let mut open = open;
+        loop {
+            let before = open.checked_sub(1).filter(|w| *w >= tokens.start)?;
+            if o.is_word(before) {
+                return (!is_type_keyword(o.text(before))).then_some(before);
+            }
+            if !o.is(before, ")") {
+                return None;
+            }
+            // `(*f(int a))(int)` or `(f)(int a)`: look inside.
+            let inner = o.opening(before, tokens.start)?;
+            let last = before - 1;
+            if o.is_word(last) {
+                return Some(last);
+            }
+            if !o.is(last, ")") {
+                return None;
+            }
+            open = o.opening(last, inner)?;
+            if open <= inner {
+                return None;
+            }
+        }
+    }
+
+    fn describe(
+        &self,
+        tokens: &Range<usize>,
+        name: usize,
+        open: usize,
+        close: usize,
+    ) -> Option<Guess> {
+        let o = self.o;
+        let first = self.first(tokens, name);
+        let is_type = |i: usize| {
+            o.is_word(i) && !is_specifier(o.text(i)) && !is_attribute(o.text(i))
+        };
+        let types = (first..name).filter(|i| is_type(*i)).count();
+        let inner = open + 1..close;
+        let bare_names = !inner.is_empty()
+            && inner.clone().enumerate().all(|(k, i)| {
+                if k % 2 == 0 {
+                    o.is_word(i) && !is_type_keyword(o.text(i))
+                } else {
+                    o.is(i, ",")
+                }
+            });
+        let empty = inner.is_empty() || (inner.len() == 1 && o.is(inner.start, "void"));
+        let shouts = !o.text(name).iter().any(u8::is_ascii_lowercase);
+        // `int NAME(x)(int a) {`, but not `int (name)(int a) {`
+        let curried = name >= 2
+            && o.is(name - 1, "(")
+            && open == name + 2
+            && is_type(name - 2)
+            && !is_type_keyword(o.text(name - 2))
+            && (first..name - 2).any(is_type);
+        let named_by_macro = !self.block.old_style
+            && ((types == 0 && !empty) || (types == 0 && shouts) || (bare_names && shouts) || curried);
+        let plain = (first..name).all(|i| o.is_word(i) || o.is(i, "*"))
+            && open == name + 1
+            && !self.block.old_style;
+        Some(Guess {
+            first,
+            name,
+            open,
+            close,
+            types,
+            bare_names,
+            named_by_macro,
+            plain,
+        })
+    }
+
+    /// The first token of the definition: after leading `MACRO(...)` and directives.
+    fn first(&self, tokens: &Range<usize>, name: usize) -> usize {
+        let o = self.o;
+        let mut first = tokens.start;
+        while first + 1 < name
+            && o.is_word(first)
+            && !is_attribute(o.text(first))
+            && !is_type_keyword(o.text(first))
+            && o.is(first + 1, "(")
+        {
+            match o.closing(first + 1, name) {
+                // Something must be left to be the type.
+                Some(close) if close + 1 < name && !o.is(close + 1, "*") => first = close + 1,
+                _ => break,
+            }
+        }
+        first
+    }
+}
+
+/// What tokens say about a head. All are token numbers.
+struct Guess {
+    first: usize,
+    name: usize,
+    open: usize,
+    close: usize,
+    /// Words before the name that can be (part of) a type.
+    types: usize,
+    /// The parameters are names only: old style, or a macro's arguments.
+    bare_names: bool,
+    named_by_macro: bool,
+    /// `words and stars name ( ... ) {`
+    plain: bool,
+}
+
+/// The text of a head in which things can be blanked out.
+#[derive(Clone)]
+struct Mask {
+    at: usize,
+    text: Vec<u8>,
+}
+
+impl Mask {
+    /// The bytes of `tokens`, directives and dead branches blanked out.
+    fn new(o: &Outline<'_>, tokens: &Range<usize>) -> Self {
+        let at = o.tokens.get(tokens.start).map_or(0, |t| t.start);
+        let last = tokens.end.saturating_sub(1);
+        let end = o.tokens.get(last).map_or(at, |t| t.end).max(at);
+        let mut mask = Mask {
+            at,
+            text: o.source.get(at..end).unwrap_or_default().to_vec(),
+        };
+        let mut dead = 0usize;
+        let mut level = 0usize;
+        for i in tokens.clone() {
+            match o.conditional(i) {
+                Some(Conditional::Open { .. }) => level += 1,
+                Some(Conditional::Next) if dead == 0 => dead = level,
+                Some(Conditional::Close) => {
+                    if dead == level {
+                        dead = 0;
+                    }
+                    level = level.saturating_sub(1);
+                }
+                _ => {}
+            }
+            if dead > 0 || o.kind(i) == Some(Kind::Directive) {
+                mask.blank(o, i);
+            }
+        }
+        mask
+    }
+
+    /// Blanks out what the grammar cannot take: attributes, macros before the type and after the
+    /// parameters.
+    fn macros(&mut self, o: &Outline<'_>, tokens: &Range<usize>, guess: &Guess) {
+        let mut i = tokens.start;
+        while i < tokens.end {
+            if o.is_word(i)
+                && (is_attribute(o.text(i)) || o.is(i, "__extension__") || o.is(i, "_Noreturn"))
+            {
+                let end = match o.closing(i + 1, tokens.end) {
+                    Some(close) if o.is(i + 1, "(") => close,
+                    _ => i,
+                };
+                (i..=end).for_each(|k| self.blank(o, k));
+                i = end;
+            }
+            i += 1;
+        }
+        // Before the name: one thing is the type, other plain words are macros.
+        let plain: Vec<usize> = (guess.first..guess.name)
+            .filter(|i| o.is_word(*i) && !is_specifier(o.text(*i)) && !self.blanked(o, *i))
+            .collect();
+        let tag = |i: usize| matches!(o.text(i), b"struct" | b"union" | b"enum");
+        let has_type = plain.iter().any(|i| is_type_keyword(o.text(*i)));
+        for (k, i) in plain.iter().enumerate() {
+            let named_tag = *i > 0 && tag(*i - 1);
+            let is_type = is_type_keyword(o.text(*i)) || named_tag;
+            if !(is_type || (!has_type && k + 1 == plain.len())) {
+                self.blank(o, *i);
+                if o.is(i + 1, "(")
+                    && let Some(close) = o.closing(i + 1, guess.name)
+                {
+                    (i + 1..=close).for_each(|k| self.blank(o, k));
+                }
+            }
+        }
+        // `char *end UNUSED` among the parameters.
+        for i in guess.open + 2..guess.close {
+            let shouts = o.is_word(i) && !o.text(i).iter().any(u8::is_ascii_lowercase);
+            let ends = o.is(i + 1, ",") || o.is(i + 1, ")");
+            if shouts && ends && o.is_word(i - 1) && !is_type_keyword(o.text(i - 1)) {
+                self.blank(o, i);
+            }
+        }
+        if !o.tokens[guess.close + 1..tokens.end.max(guess.close + 1)]
+            .iter()
+            .any(|t| t.is(o.source, ";"))
+        {
+            (guess.close + 1..tokens.end).for_each(|k| self.blank(o, k));
+        }
+    }
+
+    fn place(&self, o: &Outline<'_>, i: usize) -> Option<Range<usize>> {
+        let token = o.tokens.get(i)?;
+        let range = token.start.checked_sub(self.at)?..token.end.checked_sub(self.at)?;
+        (range.end <= self.text.len()).then_some(range)
+    }
+
+    fn blank(&mut self, o: &Outline<'_>, i: usize) {
+        if let Some(range) = self.place(o, i) {
+            for c in &mut self.text[range] {
+                if *c != b'\n' && *c != b'\r' {
+                    *c = b' ';
+                }
+            }
+        }
+    }
+
+    fn blanked(&self, o: &Outline<'_>, i: usize) -> bool {
+        self.place(o, i)
+            .is_none_or(|range| self.text[range].trim_ascii().is_empty())
+    }
+}
+
+/// The one function definition of a tree. Ranges are bytes of the parsed text.
+pub(super) struct Found {
+    pub(super) name: Range<usize>,
+    pub(super) parameters: Range<usize>,
+    pub(super) body: Range<usize>,
+}
+
+/// Runs `functions.scm`; nothing unless there is exactly one definition at the root.
+pub(super) fn definition(language: &Language, root: Node<'_>, text: &[u8]) -> Option<Found> {
+    let compiled = &language.queries().functions;
+    let mut cursor = QueryCursor::new();
+    let mut matches = cursor.matches(&compiled.query, root, text);
+    let mut definitions: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+    let mut names: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+    while let Some(m) = matches.next() {
+        let capture = |wanted: &str| {
+            m.captures()
+                .iter()
+                .find(|c| compiled.capture(c.index) == wanted)
+                .map(|c| c.node)
+        };
+        if let (Some(d), Some(declarator), Some(body)) = (
+            capture("definition"),
+            capture("declarator"),
+            capture("body"),
+        ) && d.parent().is_some_and(|p| p.id() == root.id())
+        {
+            definitions.push((declarator.byte_range(), body.byte_range()));
+        } else if let (Some(name), Some(parameters)) = (capture("name"), capture("parameters")) {
+            names.push((name.byte_range(), parameters.byte_range()));
+        }
+    }
+    let [(declarator, body)] = definitions.as_slice() else {
+        return None;
+    };
+    // The first name inside the declarator: names among its parameters come later.
+    let (name, parameters) = names
+        .into_iter()
+        .filter(|(n, _)| declarator.start <= n.start && n.end <= declarator.end)
+        .min_by_key(|(n, _)| n.start)?;
+    Some(Found {
+        name,
+        parameters,
+        body: body.clone(),
+    })
+}

@@ -1,0 +1,222 @@
+//! The seam between this room and a programming language: its grammar and its queries. The query
+//! files are inputs like any other: their text can be replaced, and their digest belongs into
+//! every key whose output they decide. This file never reads them from disk.
+
+use std::sync::Arc;
+
+use tree_sitter::{Parser, Query, Tree};
+
+use crate::digest::Digest;
+
+/// The embedded `queries/c/functions.scm`.
+const C_FUNCTIONS: &str = include_str!("../../queries/c/functions.scm");
+/// The embedded `queries/c/edits.scm`.
+const C_EDITS: &str = include_str!("../../queries/c/edits.scm");
+
+/// A language this room can work on: a name, a grammar and its compiled queries. Cheap to clone.
+#[derive(Clone)]
+pub struct Language {
+    name: &'static str,
+    grammar: tree_sitter::Language,
+    queries: Arc<Queries>,
+}
+
+/// The text of the query files of one language, by file stem.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueryTexts {
+    /// `functions.scm`: captures `definition`, `declarator`, `body`, `name`, `parameters`.
+    pub functions: String,
+    /// `edits.scm`: captures `return`, `if`, `while`, `assignment`, `comparison`, `choice`,
+    /// `local`.
+    pub edits: String,
+}
+
+impl QueryTexts {
+    /// The files that come with the program, for C.
+    pub fn c() -> Self {
+        QueryTexts {
+            functions: C_FUNCTIONS.to_string(),
+            edits: C_EDITS.to_string(),
+        }
+    }
+}
+
+/// The compiled query files of one language.
+pub struct Queries {
+    digest: Digest,
+    pub(super) functions: Compiled,
+    pub(super) edits: Compiled,
+}
+
+impl Queries {
+    /// Changes whenever any text of a query file changes.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+}
+
+/// One query with the names of its captures by index.
+pub(super) struct Compiled {
+    pub(super) query: Query,
+}
+
+impl Compiled {
+    /// The name of capture `index`.
+    pub(super) fn capture(&self, index: u32) -> &str {
+        self.query
+            .capture_names()
+            .get(index as usize)
+            .copied()
+            .unwrap_or("")
+    }
+}
+
+/// A query file that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum QueryFault {
+    /// The file does not compile against the grammar.
+    #[error(
+        "queries/{language}/{file}.scm:{line}:{column}: {message}; mend the file or use the \
+         one that comes with the program"
+    )]
+    Broken {
+        /// Name of the language.
+        language: &'static str,
+        /// File stem.
+        file: &'static str,
+        /// Line, from 1.
+        line: usize,
+        /// Column in bytes, from 1.
+        column: usize,
+        /// What the query compiler says.
+        message: String,
+    },
+    /// The file compiles but lacks a capture the program needs.
+    #[error(
+        "queries/{language}/{file}.scm has no capture `@{capture}`, without which nothing would \
+         be found; add it"
+    )]
+    MissingCapture {
+        /// Name of the language.
+        language: &'static str,
+        /// File stem.
+        file: &'static str,
+        /// The capture's name without `@`.
+        capture: &'static str,
+    },
+    /// The grammar was built for another version of the parser library.
+    #[error("the grammar for {language} does not fit the parser library: {message}")]
+    Grammar {
+        /// Name of the language.
+        language: &'static str,
+        /// What the library says.
+        message: String,
+    },
+}
+
+impl Language {
+    /// C with the given query texts.
+    ///
+    /// # Errors
+    /// [`QueryFault`] says which file is wrong, and where.
+    pub fn c(texts: &QueryTexts) -> Result<Self, QueryFault> {
+        let name = "c";
+        let grammar: tree_sitter::Language = tree_sitter_c::LANGUAGE.into();
+        Parser::new()
+            .set_language(&grammar)
+            .map_err(|e| QueryFault::Grammar {
+                language: name,
+                message: e.to_string(),
+            })?;
+        let functions = compile(
+            name,
+            &grammar,
+            "functions",
+            &texts.functions,
+            &["definition", "declarator", "body", "name", "parameters"],
+        )?;
+        let edits = compile(
+            name,
+            &grammar,
+            "edits",
+            &texts.edits,
+            &["return", "if", "while", "assignment", "comparison", "local"],
+        )?;
+        let mut hasher = blake3::Hasher::new_derive_key("everbench lang queries v1");
+        for (stem, text) in [("functions", &texts.functions), ("edits", &texts.edits)] {
+            for part in [name, stem, text.as_str()] {
+                hasher.update(&(part.len() as u64).to_le_bytes());
+                hasher.update(part.as_bytes());
+            }
+        }
+        Ok(Language {
+            name,
+            grammar,
+            queries: Arc::new(Queries {
+                digest: Digest(*hasher.finalize().as_bytes()),
+                functions,
+                edits,
+            }),
+        })
+    }
+
+    /// `c`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The compiled queries.
+    pub fn queries(&self) -> &Queries {
+        &self.queries
+    }
+
+    /// The syntax tree of `text`, or nothing when the parser gives up: the work is bounded by the
+    /// length of the text, so that no input, however hostile, holds a worker for ever.
+    pub(super) fn parse(&self, text: &[u8]) -> Option<Tree> {
+        let mut parser = Parser::new();
+        parser.set_language(&self.grammar).ok()?;
+        let mut left = 10_000 + text.len() as u64 * 4;
+        let mut stop = |_: &tree_sitter::ParseState| {
+            left = left.saturating_sub(1);
+            if left == 0 {
+                std::ops::ControlFlow::Break(())
+            } else {
+                std::ops::ControlFlow::Continue(())
+            }
+        };
+        let options = tree_sitter::ParseOptions::new().progress_callback(&mut stop);
+        parser.parse_with_options(
+            &mut |at, _| text.get(at..).unwrap_or_default(),
+            None,
+            Some(options),
+        )
+    }
+}
+
+fn compile(
+    language: &'static str,
+    grammar: &tree_sitter::Language,
+    file: &'static str,
+    text: &str,
+    needed: &[&'static str],
+) -> Result<Compiled, QueryFault> {
+    let query = Query::new(grammar, text).map_err(|e| QueryFault::Broken {
+        language,
+        file,
+        line: e.row + 1,
+        column: e.column + 1,
+        message: format!("{:?}: {}", e.kind, e.message),
+    })?;
+    match needed
+        .iter()
+        .find(|n| !query.capture_names().contains(n))
+        .copied()
+    {
+        Some(capture) => Err(QueryFault::MissingCapture {
+            language,
+            file,
+            capture,
+        }),
+        None => Ok(Compiled { query }),
+    }
+}

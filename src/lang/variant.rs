@@ -1,0 +1,381 @@
+//! From the code in a model's reply to the bytes that replace a function, or to the reason why it
+//! is not the function that was asked for. Code that is wrong is not refused here: it is the
+//! compiler that says so. Refused is what would be unfair to compile (another function) or would
+//! reach beyond the function's own bytes (directives, an open comment).
+//!
+//! The rules (ours; the paper is silent):
+//! - Exactly one definition of the name. Further definitions are helpers and stay where they are,
+//!   prototypes of them or of the function too; `main` and everything else at top level is refused.
+//! - `#include` lines are dropped and noted: a function is spliced into a file that has its
+//!   headers. Any other directive outside of a body is refused.
+//! - A definition the grammar cannot read, or whose braces do not close, is taken as it is.
+//! - A comment directly before the definition replaces the original's; without one the original
+//!   comment stays.
+//! - Line ends become those of the file.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::functions::{Definition, FileFunctions, SkipReason, lossy, of_outline};
+use super::language::Language;
+use super::lex::{Kind, Lines, directive_word};
+use super::outline::{Outline, Top, is_statement_keyword};
+
+/// The text a model wrote for a function, ready to be spliced.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Variant {
+    /// What replaces [`Definition::span`].
+    pub text: Vec<u8>,
+    /// Definitions besides the one asked for.
+    pub helpers: usize,
+    /// What was left out or done to the reply's code, in order.
+    pub notes: Vec<Note>,
+}
+
+/// Something done to a reply's code on its way to a variant.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// An `#include` line was dropped.
+    DroppedInclude(String),
+    /// Line ends were changed to those of the file.
+    LineEnds,
+    /// The reply has no comment before the function: the original one stays.
+    KeptComment,
+    /// The code cannot be read as C; it is spliced as it is.
+    NotRead,
+}
+
+/// Why code is not the function that was asked for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// No function definition at all.
+    #[error("no function definition in the code")]
+    NoDefinition,
+    /// Definitions, but none of the name asked for.
+    #[error("the code defines `{found}`, not `{asked}`")]
+    WrongName {
+        /// The name asked for.
+        asked: String,
+        /// The first name found.
+        found: String,
+    },
+    /// The name is defined more than once.
+    #[error("the code defines `{0}` more than once")]
+    DuplicateDefinition(String),
+    /// Something at top level that is neither the function nor a helper function.
+    #[error("more than the function: {kind} (`{text}`)")]
+    ExtraItem {
+        /// What it is.
+        kind: ExtraKind,
+        /// Its first line.
+        text: String,
+    },
+    /// The code would change more of the file than the function.
+    #[error("the code would reach beyond its place in the file: {0}")]
+    Unparsable(String),
+}
+
+/// What a thing at top level is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExtraKind {
+    /// A `main` function.
+    Main,
+    /// `typedef`, `struct`, `union` or `enum`.
+    Type,
+    /// A variable, or a prototype of something that is not in the code.
+    Declaration,
+    /// A preprocessor line other than `#include`.
+    Directive,
+    /// `extern "C"`.
+    Linkage,
+    /// Anything else.
+    Other,
+}
+
+impl std::fmt::Display for ExtraKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ExtraKind::Main => "main",
+            ExtraKind::Type => "type",
+            ExtraKind::Declaration => "declaration",
+            ExtraKind::Directive => "directive",
+            ExtraKind::Linkage => "linkage",
+            ExtraKind::Other => "other",
+        })
+    }
+}
+
+/// Decides whether `code`, taken from a reply, is the function `asked` of `source`, and makes the
+/// text that replaces [`Definition::span`] of it.
+///
+/// # Errors
+/// [`Refusal`]: it is not the function asked for, by the rules at the top of this file.
+pub fn variant_of(
+    language: &Language,
+    asked: &Definition,
+    source: &[u8],
+    code: &[u8],
+) -> Result<Variant, Refusal> {
+    let mut notes = Vec::new();
+    let code = code.trim_ascii();
+    let fitted = fit_line_ends(source, code);
+    if fitted != code {
+        notes.push(Note::LineEnds);
+    }
+    let o = Outline::of(&fitted);
+    if o.open_comment {
+        return Err(Refusal::Unparsable("a comment does not end".to_string()));
+    }
+    if !o.conditionals_balance(0..o.tokens.len()) {
+        return Err(Refusal::Unparsable(
+            "`#if` and `#endif` do not match".to_string(),
+        ));
+    }
+    let found = of_outline(language, &o);
+    let (starts, helpers) = match target(&o, &found, &asked.name)? {
+        Target::Read { span, .. } => {
+            check_items(&o, &found, &asked.name)?;
+            (span.start, found.definitions.len() - 1)
+        }
+        Target::NotRead => {
+            notes.push(Note::NotRead);
+            (0, 0)
+        }
+    };
+    let dropped = includes(&o, &mut notes);
+    let kept = without(&fitted, &dropped);
+    let own_comment = o
+        .comments
+        .first()
+        .is_some_and(|c| c.start <= starts.max(first_item(&o)) && before_code(&o, c.start));
+    let comment = asked.span.start..asked.definition.start;
+    let mut text = Vec::new();
+    if !own_comment && !comment.is_empty() {
+        notes.push(Note::KeptComment);
+        text.extend_from_slice(source.get(comment).unwrap_or_default());
+    }
+    text.extend_from_slice(kept.trim_ascii());
+    // A trailing `// comment` must not swallow what follows on the line in the file.
+    let line_comment = o.comments.last().is_some_and(|c| {
+        c.end == fitted.len() && c.text(&fitted).starts_with(b"//")
+    });
+    let ends_with_directive = o
+        .tokens
+        .last()
+        .is_some_and(|t| t.end == fitted.len() && t.kind == Kind::Directive);
+    if line_comment || ends_with_directive {
+        text.push(b'\n');
+    }
+    Ok(Variant {
+        text,
+        helpers,
+        notes,
+    })
+}
+
+enum Target {
+    Read { span: Range<usize> },
+    NotRead,
+}
+
+/// Finds the definition asked for.
+fn target(o: &Outline<'_>, found: &FileFunctions, asked: &str) -> Result<Target, Refusal> {
+    let mut named = found.definitions.iter().filter(|d| d.name == asked);
+    let torn = found
+        .skipped
+        .iter()
+        .filter(|s| s.name.as_deref() == Some(asked))
+        .count();
+    match (named.next(), named.next(), torn) {
+        (Some(d), None, 0) => {
+            return Ok(Target::Read {
+                span: d.span.clone(),
+            });
+        }
+        (Some(_), _, _) => return Err(Refusal::DuplicateDefinition(asked.to_string())),
+        (None, _, 1) => return Ok(Target::NotRead),
+        (None, _, n) if n > 1 => return Err(Refusal::DuplicateDefinition(asked.to_string())),
+        _ => {}
+    }
+    if mentions_head(o, asked) {
+        return Ok(Target::NotRead);
+    }
+    let other = found
+        .definitions
+        .first()
+        .map(|d| d.name.clone())
+        .or_else(|| found.skipped.iter().find_map(|s| s.name.clone()));
+    Err(match other {
+        Some(found) => Refusal::WrongName {
+            asked: asked.to_string(),
+            found,
+        },
+        None => Refusal::NoDefinition,
+    })
+}
+
+/// Whether, outside of all braces that close, `asked (` occurs with a brace after it before any
+/// semicolon: a head nothing could be made of.
+fn mentions_head(o: &Outline<'_>, asked: &str) -> bool {
+    let outside = o.items.iter().filter_map(|item| match item {
+        Top::Declaration(range) => Some(range.clone()),
+        Top::Function(b) | Top::Block(b) => Some(b.head.start..b.open + 1),
+        _ => None,
+    });
+    let mut named = false;
+    for range in outside {
+        for i in range {
+            if o.is(i, asked) && o.is(i + 1, "(") {
+                named = true;
+            } else if o.is(i, ";") {
+                named = false;
+            } else if named && o.is(i, "{") {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Refuses everything at top level but the function, its helpers and their prototypes.
+fn check_items(o: &Outline<'_>, found: &FileFunctions, asked: &str) -> Result<(), Refusal> {
+    let extra = |kind: ExtraKind, token: usize| {
+        let rest = o.tokens.get(token).map_or(&b""[..], |t| &o.source[t.start..]);
+        let line = rest.split(|c| *c == b'\n').next().unwrap_or_default();
+        Refusal::ExtraItem {
+            kind,
+            text: lossy(line.trim_ascii()).chars().take(80).collect(),
+        }
+    };
+    if asked != "main" && found.definitions.iter().any(|d| d.name == "main") {
+        let at = o.tokens.iter().position(|t| t.is(o.source, "main"));
+        return Err(extra(ExtraKind::Main, at.unwrap_or(0)));
+    }
+    if let Some(skipped) = found.skipped.first() {
+        let at = o.tokens.partition_point(|t| t.start < skipped.span.start);
+        return Err(match skipped.reason {
+            SkipReason::SplitByIfdef => extra(ExtraKind::Directive, at),
+            _ => extra(ExtraKind::Other, at),
+        });
+    }
+    for item in &o.items {
+        match item {
+            Top::Function(b) => {
+                // Words the head reader left out before the definition, directives among them.
+                let start = o.tokens[b.open].start;
+                let d = found.definitions.iter().find(|d| d.body.start == start);
+                let first = o.tokens[b.head.start.min(b.open)].start;
+                if d.is_none_or(|d| d.definition.start > first) {
+                    return Err(extra(ExtraKind::Other, b.head.start));
+                }
+            }
+            Top::Directive(i) if is_include(o, *i) => {}
+            Top::Directive(i) => return Err(extra(ExtraKind::Directive, *i)),
+            Top::Linkage(range) => return Err(extra(ExtraKind::Linkage, range.start)),
+            Top::Block(b) => return Err(extra(ExtraKind::Other, b.head.start)),
+            Top::Declaration(range) if is_prototype(o, range, found) => {}
+            Top::Declaration(range) => return Err(extra(kind_of(o, range), range.start)),
+            // A stray `}` is an error the compiler will name; `;` is none.
+            Top::Empty(_) | Top::Closing(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn kind_of(o: &Outline<'_>, range: &Range<usize>) -> ExtraKind {
+    let ends = range.end > 0 && o.is(range.end - 1, ";");
+    let aggregate = matches!(o.text(range.start), b"typedef" | b"struct" | b"union" | b"enum");
+    match (aggregate, ends) {
+        (true, _) => ExtraKind::Type,
+        (false, true) if !is_statement_keyword(o.text(range.start)) => ExtraKind::Declaration,
+        _ => ExtraKind::Other,
+    }
+}
+
+fn is_prototype(o: &Outline<'_>, range: &Range<usize>, found: &FileFunctions) -> bool {
+    let name = range
+        .clone()
+        .find(|i| o.is_word(*i) && o.is(i + 1, "("))
+        .map(|i| lossy(o.text(i)));
+    let plain = !range.clone().any(|i| matches!(o.text(i), b"=" | b"{" | b"typedef"));
+    plain
+        && o.is(range.end.saturating_sub(1), ";")
+        && name.is_some_and(|n| found.definitions.iter().any(|d| d.name == n))
+}
+
+fn is_include(o: &Outline<'_>, i: usize) -> bool {
+    o.kind(i) == Some(Kind::Directive) && directive_word(o.text(i)).0 == b"include"
+}
+
+/// The lines of top-level `#include`s.
+fn includes(o: &Outline<'_>, notes: &mut Vec<Note>) -> Vec<Range<usize>> {
+    let lines = Lines::of(o.source);
+    let mut dropped = Vec::new();
+    for item in &o.items {
+        let Top::Directive(i) = item else { continue };
+        if is_include(o, *i) {
+            let token = o.tokens[*i];
+            notes.push(Note::DroppedInclude(lossy(token.text(o.source).trim_ascii())));
+            let newline = o.source[token.end..].iter().position(|c| *c == b'\n');
+            let end = newline.map_or(o.source.len(), |n| token.end + n + 1);
+            dropped.push(lines.start_of(token.start).max(dropped_end(&dropped))..end);
+        }
+    }
+    dropped
+}
+
+fn dropped_end(dropped: &[Range<usize>]) -> usize {
+    dropped.last().map_or(0, |d| d.end)
+}
+
+fn without(text: &[u8], ranges: &[Range<usize>]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    for r in ranges {
+        out.extend_from_slice(&text[at..r.start]);
+        at = r.end;
+    }
+    out.extend_from_slice(&text[at..]);
+    out
+}
+
+/// Start of the first token that is not an `#include`.
+fn first_item(o: &Outline<'_>) -> usize {
+    (0..o.tokens.len())
+        .find(|i| !is_include(o, *i))
+        .map_or(0, |i| o.tokens[i].start)
+}
+
+/// Whether nothing but includes stands before byte `at`.
+fn before_code(o: &Outline<'_>, at: usize) -> bool {
+    at < first_item(o)
+}
+
+/// `code` with the line ends most lines of `source` have.
+fn fit_line_ends(source: &[u8], code: &[u8]) -> Vec<u8> {
+    let newlines = source.iter().filter(|c| **c == b'\n').count();
+    let crlf = source.windows(2).filter(|w| w == b"\r\n").count();
+    let wants_crlf = crlf * 2 > newlines;
+    let mut out = Vec::with_capacity(code.len());
+    let mut rest = code.iter().peekable();
+    while let Some(c) = rest.next() {
+        let newline = match c {
+            b'\r' => {
+                rest.next_if(|n| **n == b'\n');
+                true
+            }
+            b'\n' => true,
+            _ => false,
+        };
+        match (newline, wants_crlf) {
+            (true, true) => out.extend_from_slice(b"\r\n"),
+            (true, false) => out.push(b'\n'),
+            (false, _) => out.push(*c),
+        }
+    }
+    out
+}
