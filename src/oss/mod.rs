@@ -1,3 +1,4 @@
 //! (being built)
 
 pub mod dissimilarity;
+pub mod scoring;
