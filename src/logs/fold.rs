@@ -12,8 +12,8 @@
 //!   skip, all are skipped.
 //! - Names the baseline does not have count in `unknown` and nowhere else.
 //! - *Contradiction*: the process ended badly (a signal, a limit, or an exit code that is not 0
-//!   and that no baseline run had), yet every case that the baseline can pass is reported as
-//!   passed. Then nobody knows which of the passes to believe, and all are `unconfirmed`.
+//!   and that no baseline run had), yet no case failed or is missing but those that
+//!   always fail. Then nobody knows which of the passes to believe: all are `unconfirmed`.
 //!   Exit code 0 beside reported failures is no contradiction: many runners do that.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -172,7 +172,7 @@ pub fn fold(expected: &Expected, reports: &[Report], ended: Ended) -> ShardResul
         };
         cases.insert(case.clone(), outcome);
     }
-    if contradicts(expected, &cases, ended) {
+    if contradicts(expected, &by_name, &allowed, ended) {
         for outcome in cases.values_mut() {
             if *outcome == CaseOutcome::Passed {
                 *outcome = CaseOutcome::Unconfirmed;
@@ -220,15 +220,39 @@ fn allowance(expected: &Expected) -> HashMap<&str, u32> {
     allowed
 }
 
-fn contradicts(expected: &Expected, cases: &BTreeMap<Case, CaseOutcome>, ended: Ended) -> bool {
+/// Whether the process ended badly though no report and no missing case says why.
+fn contradicts(
+    expected: &Expected,
+    said: &HashMap<&str, Vec<Outcome>>,
+    allowed: &HashMap<&str, u32>,
+    ended: Ended,
+) -> bool {
     let bad_end = match ended {
         Ended::Exit(code) => code != 0 && !expected.exits.contains(&code),
         Ended::Signal(_) | Ended::Limit => true,
     };
-    let explained = cases.iter().any(|(case, outcome)| {
-        *outcome != CaseOutcome::Passed && expected.cases.get(case) != Some(&Usual::Fails)
-    });
-    bad_end && !explained
+    let explains = |name: &str, allowed: u32| {
+        let said = said.get(name).map_or(&[][..], |v| v);
+        let usual = |ordinal| {
+            expected.cases.get(&Case {
+                name: name.to_string(),
+                ordinal,
+            })
+        };
+        let fails = |o: &Outcome| *o == Outcome::Failed;
+        if said.len() <= allowed as usize {
+            (1..=allowed).any(|ordinal| match said.get(ordinal as usize - 1) {
+                Some(outcome) => fails(outcome) && usual(ordinal) != Some(&Usual::Fails),
+                None => !matches!(usual(ordinal), None | Some(Usual::Fails)),
+            })
+        } else {
+            // Which report is whose is unknown here. A pass printed on top must not turn a usual
+            // failure into an unusual one, so only their number counts.
+            let usually = (1..=allowed).filter(|&o| usual(o) == Some(&Usual::Fails));
+            said.iter().filter(|o| fails(o)).count() > usually.count()
+        }
+    };
+    bad_end && !allowed.iter().any(|(name, n)| explains(name, *n))
 }
 
 /// The unchanged subject's cases, from repeated runs of its whole suite.

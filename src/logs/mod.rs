@@ -11,13 +11,13 @@
 //! enough for a pass: [`fold::fold`] weighs it against how the process ended.
 
 pub mod cases;
-//pub mod compiler;
+pub mod compiler;
 pub mod fold;
-//pub mod sanitizer;
+pub mod sanitizer;
 
 pub use cases::{BadPattern, Case, LineParser, Outcome, Report};
-//pub use compiler::{CompilerError, first_error};
+pub use compiler::{CompilerError, first_error};
 pub use fold::{
     Baseline, BaselineError, CaseOutcome, Ended, Expected, ShardResult, Tally, Usual, fold,
 };
-//pub use sanitizer::{Alert, AlertId, Class, Sanitizer, parse as parse_sanitizer, unique_key};
+pub use sanitizer::{Alert, AlertId, Class, Sanitizer, parse as parse_sanitizer, unique_key};
