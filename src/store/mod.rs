@@ -1,1 +1,43 @@
-//! (being built)
+//! The store: what was computed, kept under the key of the job that asked for it.
+//!
+//! One directory is one store: an index (redb), and a file for each large value. The room keeps
+//! bytes and never judges what they mean; it runs no job, and it deletes nothing unless asked.
+//! No type of redb leaves this room. The layout on disk, the commit protocol and the reasons are
+//! in `docs/store.md`.
+//!
+//! - [`Store`] owns the directory and is the only one that writes: [`Store::commit`].
+//! - [`Reader`] is one consistent snapshot of it.
+//! - [`Manifest`] lists an evaluation: logical id, key, output. Its root is what `gc` keeps.
+//!
+//! Inside: `layout` (directory, format, temporary files), `index` (tables, errors of redb),
+//! `record` (bytes of each table's values), `blob` (values by digest), `reader`, `write`, `rows`,
+//! `manifest`, `gc`, `verify`.
+
+mod blob;
+mod error;
+mod gc;
+mod index;
+mod layout;
+mod manifest;
+mod open;
+mod reader;
+mod record;
+mod rows;
+mod verify;
+mod write;
+
+#[cfg(test)]
+mod crash_images;
+#[cfg(test)]
+mod tests;
+
+pub use blob::INLINE_LIMIT;
+pub use error::StoreError;
+pub use gc::GcReport;
+pub use layout::{FORMAT, MIN_READER};
+pub use manifest::{Built, Change, Entry, Manifest};
+pub use open::{Access, Store};
+pub use reader::{Action, Actions, KindCount, Listed, Reader};
+pub use record::{Attempt, Conflict, Provenance, Quarantined, Removed};
+pub use verify::{IndexCheck, Problem, Stats, VerifyReport};
+pub use write::{Committed, Completed};
