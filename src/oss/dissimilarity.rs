@@ -128,7 +128,7 @@ enum Encoding {
 }
 
 impl Encoding {
-    fn lines<'t>(self, text: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
+    fn lines(self, text: &[u8]) -> impl Iterator<Item = &[u8]> {
         let mut rest = text;
         std::iter::from_fn(move || {
             if rest.is_empty() {

@@ -106,7 +106,7 @@ fn pathological_texts_end_and_are_bounded_from_above() {
     let mixed = |salt: usize| -> Vec<u8> {
         (0..10_000_usize)
             .flat_map(|i| {
-                if (i * i / 7 + salt) % 3 == 0 {
+                if (i * i / 7 + salt).is_multiple_of(3) {
                     *b"}\n"
                 } else {
                     *b"{\n"
