@@ -1,0 +1,87 @@
+//! The store as the engine's driver sees it.
+
+use std::sync::Arc;
+
+use super::layout::now_ms;
+use super::{Attempt, Completed, Provenance, Reader, Store, StoreError};
+use crate::digest::Digest;
+use crate::engine::{Done, Facts, FactsError, Ledger};
+use crate::job::{Job, Key};
+
+impl Facts for Reader {
+    fn output(&self, key: &Key) -> Result<Option<Digest>, FactsError> {
+        Reader::output(self, key).map_err(|e| FactsError::Unreadable(e.to_string()))
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, FactsError> {
+        Reader::blob(self, digest).map_err(|e| match e {
+            StoreError::CorruptBlob { digest, .. } => FactsError::Corrupt(digest),
+            other => FactsError::Unreadable(other.to_string()),
+        })
+    }
+
+    fn row(&self, key: &Digest) -> Option<Arc<[u8]>> {
+        // A row that cannot be read is a row that is not there: it is computed again.
+        Reader::row(self, key).ok().flatten().map(Into::into)
+    }
+}
+
+/// Writes what a drive gives into a store.
+pub struct StoreLedger {
+    store: Arc<Store>,
+    /// Of the facts that the current database was made of: rows derived from them carry it.
+    epoch: u64,
+    tool: String,
+}
+
+impl StoreLedger {
+    /// A ledger for a database that starts from `facts`.
+    pub fn new(store: Arc<Store>, facts: &Reader, tool: &str) -> StoreLedger {
+        StoreLedger { store, epoch: facts.epoch(), tool: tool.to_string() }
+    }
+}
+
+impl Ledger for StoreLedger {
+    fn commit(&self, done: Vec<Done>) -> Result<(), String> {
+        let now = now_ms();
+        let completed = done.into_iter().map(|d| {
+            let wall = d.wall.as_micros() as u64;
+            Completed {
+                job: d.job,
+                output: d.output.bytes,
+                blobs: d.output.blobs,
+                provenance: Provenance {
+                    started_ms: now.saturating_sub(wall / 1000),
+                    wall_us: wall,
+                    cpu_us: 0,
+                    tool: self.tool.clone(),
+                    note: None,
+                },
+            }
+        });
+        self.store.commit(completed.collect()).map(|_| ()).map_err(|e| e.to_string())
+    }
+
+    fn attempt(&self, job: &Job, transient: bool, why: &str) {
+        let attempt = Attempt {
+            key: job.key(),
+            kind: job.kind().name.to_string(),
+            at_ms: now_ms(),
+            transient,
+            why: why.to_string(),
+        };
+        // A log that cannot be written must not end a run whose results can.
+        let _ = self.store.attempt(attempt);
+    }
+
+    fn facts(&self) -> Result<Arc<dyn Facts>, String> {
+        let reader = self.store.reader().map_err(|e| e.to_string())?;
+        Ok(Arc::new(reader))
+    }
+
+    fn remember(&self, rows: Vec<(Digest, Vec<u8>)>) {
+        if !rows.is_empty() {
+            let _ = self.store.put_rows(self.epoch, rows);
+        }
+    }
+}
