@@ -2,8 +2,11 @@
 //! The rooms and what each may do are listed in ARCHITECTURE.md. The library never touches the
 //! terminal, the environment or the clock outside the rooms marked impure there.
 
+pub mod app;
 pub mod ask;
 pub mod cancel;
+pub mod cli;
+pub mod config;
 pub mod digest;
 pub mod engine;
 pub mod exec;
@@ -11,6 +14,7 @@ pub mod job;
 pub mod lang;
 pub mod logs;
 pub mod oss;
+pub mod report;
 pub mod source;
 pub mod stats;
 pub mod store;

@@ -14,7 +14,7 @@ use crate::ask::{self, Reply};
 use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
 use crate::job::{Job, Kind, Nature};
-use crate::lang::{self, EditKind};
+use crate::lang::{self, calibration::Edit};
 use crate::stats::mix;
 
 /// An edit of a calibration model: a reply's envelope.
@@ -80,7 +80,7 @@ pub struct Case {
 /// What a calibration model answers for a function: which edit, and which item of the menu.
 /// Drawn from the model's shares by seed and identity, so that models with the same draw share
 /// everything that follows.
-pub fn calibration_edit(shares: &BTreeMap<EditKind, f64>, name: &str, seed: u64, id: &str) -> (EditKind, u64) {
+pub fn calibration_edit(shares: &BTreeMap<Edit, f64>, name: &str, seed: u64, id: &str) -> (Edit, u64) {
     const CALIBRATION_DRAW: u64 = 0x6361_6c69;
     let draw = mix::uniform(mix::keyed(seed, CALIBRATION_DRAW, format!("{name}\0{id}").as_bytes()));
     let mut sum = 0.0;
@@ -94,7 +94,7 @@ pub fn calibration_edit(shares: &BTreeMap<EditKind, f64>, name: &str, seed: u64,
     }
     // The item does not depend on the model: two models with the same edit have the same text.
     let item = mix::keyed(seed, CALIBRATION_DRAW + 1, id.as_bytes());
-    (chosen.unwrap_or(EditKind::Unchanged), item)
+    (chosen.unwrap_or(Edit::Unchanged), item)
 }
 
 /// The job whose output is the model's reply.

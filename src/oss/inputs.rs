@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::lang::{EditKind, QueryTexts};
+use crate::lang::QueryTexts;
+use crate::lang::calibration::Edit;
 use crate::subject::Manifest;
 
 /// Where a subject's source tree is.
@@ -76,7 +77,7 @@ pub struct ModelSpec {
 pub enum Answers {
     /// Edits with known effects, drawn per function with these shares (they sum to 1). Not a
     /// language model: the benchmark's own yardstick.
-    Calibration(BTreeMap<EditKind, f64>),
+    Calibration(BTreeMap<Edit, f64>),
     /// Recorded replies.
     Replay {
         /// The revision that the recording names; part of every completion's key.

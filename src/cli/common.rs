@@ -1,0 +1,179 @@
+//! What the commands share: exit codes, options of an evaluation, printing.
+
+use std::io::{IsTerminal, Write};
+
+use clap::{Args, ValueEnum};
+
+use crate::app::{AppError, Options};
+use crate::cancel::Cancel;
+use crate::engine::DriveError;
+use crate::oss::inputs::Scoring;
+use crate::store::StoreError;
+
+/// The exit codes, which scripts may rely on.
+pub mod exit {
+    /// All done.
+    pub const OK: u8 = 0;
+    /// A fault that has no code of its own.
+    pub const FAULT: u8 = 1;
+    /// The command line was wrong.
+    pub const USAGE: u8 = 2;
+    /// A file of the user's is wrong: project file, manifest, replay file, template.
+    pub const INPUT: u8 = 3;
+    /// The machine lacks something: compiler, sandbox, disk.
+    pub const ENVIRONMENT: u8 = 4;
+    /// The unchanged subject does not build, or its tests do not work.
+    pub const BASELINE: u8 = 5;
+    /// An audit found verdicts that differ.
+    pub const DIFFERS: u8 = 6;
+    /// Something is still missing; running again goes on.
+    pub const INCOMPLETE: u8 = 75;
+}
+
+/// Shown by `--help`.
+pub const EXIT_HELP: &str = "Exit codes: 0 done, 1 fault, 2 usage, 3 bad input file, 4 the machine lacks \
+something, 5 the unchanged subject does not build or test, 6 an audit found a difference, \
+75 incomplete (run again to go on).";
+
+/// Why a command ended early.
+pub enum CliError {
+    /// An error to show.
+    App(AppError),
+    /// Nobody reads what is printed.
+    Closed,
+}
+
+impl<E: Into<AppError>> From<E> for CliError {
+    fn from(e: E) -> Self {
+        CliError::App(e.into())
+    }
+}
+
+/// What a command gives.
+pub type CliResult = Result<u8, CliError>;
+
+/// The exit code of an error.
+pub fn code_of(e: &AppError) -> u8 {
+    match e {
+        AppError::Input(_) => exit::INPUT,
+        AppError::Environment(_) => exit::ENVIRONMENT,
+        AppError::Broken { .. } => exit::BASELINE,
+        AppError::Store(StoreError::Full { .. }) | AppError::Drive(DriveError::Store(_)) => exit::ENVIRONMENT,
+        AppError::Store(_) => exit::INPUT,
+        AppError::Drive(_) => exit::FAULT,
+    }
+}
+
+/// Prints to standard output.
+pub fn print(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(CliError::Closed),
+    }
+}
+
+/// True if standard output may be coloured.
+pub fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// How a result is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Which scoring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ScoringArg {
+    /// As published.
+    Paper,
+    /// The same functions for every model.
+    Paired,
+}
+
+/// Options of every command that evaluates.
+#[derive(Args, Clone)]
+pub struct EvaluationArgs {
+    /// Ask only this many functions: a stratified sample, drawn by seed and name.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: Option<u32>,
+    /// Iterations per model.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub iterations: Option<u32>,
+    /// Seed of the sample, the iterations and the calibration models.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Only this model; may be given several times.
+    #[arg(long = "model", value_name = "NAME")]
+    pub models: Vec<String>,
+    /// Only this scoring; may be given twice.
+    #[arg(long = "scoring", value_name = "WHICH", value_enum)]
+    pub scorings: Vec<ScoringArg>,
+    /// Points per unique alert.
+    #[arg(long, value_name = "POINTS", value_parser = points)]
+    pub penalty: Option<f64>,
+}
+
+fn points(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(p) if p.is_finite() && p >= 0.0 => Ok(p),
+        _ => Err("a number of points, 0 or more, is expected".into()),
+    }
+}
+
+/// Options of commands that execute.
+#[derive(Args, Clone)]
+pub struct ExecutionArgs {
+    /// The C compiler.
+    #[arg(long, value_name = "PROGRAM")]
+    pub compiler: Option<String>,
+    /// Jobs run at once; by default one per core.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Run model output without a sandbox: only on a machine that you can throw away.
+    #[arg(long)]
+    pub unsafe_no_sandbox: bool,
+}
+
+/// The options of both, as the application takes them.
+pub fn options(evaluation: &EvaluationArgs, execution: Option<&ExecutionArgs>) -> Options {
+    Options {
+        limit: evaluation.limit,
+        iterations: evaluation.iterations,
+        seed: evaluation.seed,
+        penalty: evaluation.penalty,
+        scorings: evaluation
+            .scorings
+            .iter()
+            .map(|s| match s {
+                ScoringArg::Paper => Scoring::Paper,
+                ScoringArg::Paired => Scoring::Paired,
+            })
+            .collect(),
+        models: evaluation.models.clone(),
+        compiler: execution.and_then(|e| e.compiler.clone()),
+        jobs: execution.and_then(|e| e.jobs).map(usize::from),
+        unsafe_no_sandbox: execution.is_some_and(|e| e.unsafe_no_sandbox),
+    }
+}
+
+/// A flag that the first SIGINT or SIGTERM stops and the second kills.
+pub fn cancel_on_signals() -> Result<Cancel, CliError> {
+    let cancel = Cancel::new();
+    let flag = cancel.clone();
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
+        .map_err(|e| AppError::Environment(format!("signals: {e}")))?;
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            flag.escalate();
+            let what = if flag.is_killed() { "ending what runs" } else { "finishing what runs; once more to end it" };
+            eprintln!("stopping: {what}");
+        }
+    });
+    Ok(cancel)
+}

@@ -1,0 +1,79 @@
+//! The command line: the only room that prints. One file per command; `main` reads the arguments,
+//! runs one command and turns its error into a message and an exit code.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod audit;
+mod common;
+mod doctor;
+mod init;
+mod list;
+mod progress;
+mod prompts;
+mod run;
+mod score;
+mod show;
+mod store;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use common::exit;
+use common::CliError;
+
+/// A live benchmark generator for coding LLMs.
+#[derive(Parser)]
+#[command(name = "everbench", version, after_help = common::EXIT_HELP)]
+struct Cli {
+    /// The project's folder: where everbench.toml is.
+    #[arg(long, global = true, default_value = ".")]
+    dir: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Init(init::Args),
+    Doctor(doctor::Args),
+    Run(run::Args),
+    Score(score::Args),
+    List(list::Args),
+    Show(show::Args),
+    Audit(audit::Args),
+    Prompts(prompts::Args),
+    Store(store::Args),
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { exit::USAGE } else { exit::OK });
+        }
+    };
+    let dir = &cli.dir;
+    let result = match cli.command {
+        Command::Init(args) => init::run(dir, &args),
+        Command::Doctor(args) => doctor::run(dir, &args),
+        Command::Run(args) => run::run(dir, &args),
+        Command::Score(args) => score::run(dir, &args),
+        Command::List(args) => list::run(dir, &args),
+        Command::Show(args) => show::run(dir, &args),
+        Command::Audit(args) => audit::run(dir, &args),
+        Command::Prompts(args) => prompts::run(dir, &args),
+        Command::Store(args) => store::run(dir, &args),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        // Whoever reads our output may stop reading it.
+        Err(CliError::Closed) => ExitCode::from(exit::OK),
+        Err(CliError::App(e)) => {
+            eprintln!("error: {e}");
+            ExitCode::from(common::code_of(&e))
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `everbench store`
+
+use std::path::Path;
+
+use clap::Subcommand;
+
+use super::common::{CliResult, Format, exit, print};
+use super::run::json;
+use crate::app::{App, AppError};
+use crate::digest::Digest;
+use crate::job::Key;
+use crate::store::{Access, Reader};
+
+/// Look into the store and take care of it.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// How much of what there is.
+    Stats {
+        /// How it is shown.
+        #[arg(long, value_enum, default_value = "text")]
+        format: Format,
+    },
+    /// The keys of what was executed, with kind and output.
+    Ls {
+        /// Only this kind, for example oss/run.
+        #[arg(long)]
+        kind: Option<String>,
+    },
+    /// The work order and the provenance of one job, as JSON.
+    Job {
+        /// Its key, or as many of its first digits as name one.
+        key: String,
+    },
+    /// The bytes behind a digest.
+    Cat {
+        /// The digest, or as many of its first digits as name one.
+        digest: String,
+    },
+    /// Take one job's output out; it is executed again when it is needed.
+    Rm {
+        /// Its key, or as many of its first digits as name one.
+        key: String,
+    },
+    /// Check every byte.
+    Verify,
+    /// Remove what no evaluation and no release needs.
+    Gc {
+        /// Only say what would go.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Runs the command.
+pub fn run(dir: &Path, args: &Args) -> CliResult {
+    match &args.command {
+        Command::Stats { format } => {
+            let app = App::open_to_score(dir)?;
+            let stats = app.store.stats()?;
+            match format {
+                Format::Json => print(&json(&stats))?,
+                Format::Text => {
+                    let mut out = String::new();
+                    for count in app.store.reader()?.counts_by_kind()? {
+                        out.push_str(&format!("{:<18} v{} {:>9}\n", count.kind, count.version, count.actions));
+                    }
+                    let rest = serde_json::to_value(&stats).unwrap_or_default();
+                    for (name, value) in rest.as_object().into_iter().flatten().filter(|(_, v)| !v.is_array() && !v.is_object()) {
+                        out.push_str(&format!("{name}: {value}\n"));
+                    }
+                    print(&out)?;
+                }
+            }
+        }
+        Command::Ls { kind } => {
+            let app = App::open_to_score(dir)?;
+            let mut out = String::new();
+            for listed in app.store.reader()?.actions(kind.as_deref())? {
+                let listed = listed?;
+                out.push_str(&format!("{} {} {}\n", listed.key, listed.kind, listed.output));
+            }
+            print(&out)?;
+        }
+        Command::Job { key } => {
+            let app = App::open_to_score(dir)?;
+            let reader = app.store.reader()?;
+            let key = find_key(&reader, key)?;
+            print(&json(&reader.action(&key)?))?;
+        }
+        Command::Cat { digest } => {
+            use std::io::Write;
+            let app = App::open_to_score(dir)?;
+            let reader = app.store.reader()?;
+            let digest = find_digest(&reader, digest)?;
+            let bytes = reader.blob(&digest)?.ok_or_else(|| AppError::Input(format!("there is no blob {digest}")))?;
+            let mut out = std::io::stdout().lock();
+            if out.write_all(&bytes).and_then(|()| out.flush()).is_err() {
+                return Err(super::CliError::Closed);
+            }
+        }
+        Command::Rm { key } => {
+            let app = App::open(dir, Access::ReadWrite)?;
+            let key = find_key(&app.store.reader()?, key)?;
+            app.store.remove(&key)?;
+            print(&format!("removed {key}\n"))?;
+        }
+        Command::Verify => {
+            let app = App::open_to_score(dir)?;
+            let report = app.store.verify()?;
+            print(&json(&report))?;
+            if !report.is_sound() {
+                return Ok(exit::FAULT);
+            }
+        }
+        Command::Gc { dry_run } => {
+            let app = App::open(dir, Access::ReadWrite)?;
+            let report = app.store.gc(&[], *dry_run)?;
+            print(&json(&report))?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn find_key(reader: &Reader, prefix: &str) -> Result<Key, AppError> {
+    if let Ok(digest) = prefix.parse::<Digest>() {
+        return match reader.output(&Key(digest))? {
+            Some(_) => Ok(Key(digest)),
+            None => Err(AppError::Input(format!("there is no job {prefix}"))),
+        };
+    }
+    let mut found = Vec::new();
+    for listed in reader.actions(None)? {
+        let listed = listed?;
+        if listed.key.0.hex().starts_with(prefix) {
+            found.push(listed.key);
+        }
+    }
+    one(prefix, found, "job")
+}
+
+/// Digests that outputs have or name.
+fn find_digest(reader: &Reader, prefix: &str) -> Result<Digest, AppError> {
+    if let Ok(digest) = prefix.parse::<Digest>() {
+        return Ok(digest);
+    }
+    let mut found = Vec::new();
+    for listed in reader.actions(None)? {
+        let listed = listed?;
+        let action = reader.action(&listed.key)?;
+        let blobs = action.iter().flat_map(|a| &a.blobs).copied();
+        let inputs = action.iter().flat_map(|a| a.job.inputs.values()).flat_map(|v| v.digests());
+        found.extend(blobs.chain(inputs).chain([listed.output]).filter(|d| d.hex().starts_with(prefix)));
+    }
+    found.sort_unstable();
+    found.dedup();
+    one(prefix, found, "blob")
+}
+
+fn one<T>(prefix: &str, mut found: Vec<T>, what: &str) -> Result<T, AppError> {
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(AppError::Input(format!("there is no {what} whose name begins with `{prefix}`"))),
+        n => Err(AppError::Input(format!("{n} {what}s begin with `{prefix}`: give more digits"))),
+    }
+}

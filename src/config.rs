@@ -1,0 +1,257 @@
+//! The project file `everbench.toml`: which subject, which models, and what is usual for a run.
+//! Pure: text in, values out.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::lang::calibration::Edit;
+use crate::oss::inputs::{Card, Scoring};
+
+/// The file's name.
+pub const FILE: &str = "everbench.toml";
+
+/// A project.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// What is tested.
+    pub subject: SubjectRef,
+    /// What is usual for a run.
+    #[serde(default)]
+    pub run: RunConfig,
+    /// How rows are scored.
+    #[serde(default)]
+    pub score: ScoreConfig,
+    /// Who answers.
+    #[serde(default, rename = "model")]
+    pub models: Vec<ModelConfig>,
+}
+
+/// Which subject: one of the two.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SubjectRef {
+    /// The name of a manifest that comes with the program.
+    pub preset: Option<String>,
+    /// The path of a manifest, relative to the project file.
+    pub manifest: Option<PathBuf>,
+}
+
+/// What is usual for a run; every value can be given on the command line instead.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RunConfig {
+    /// Functions in the sample; the whole population when absent.
+    pub limit: Option<u32>,
+    /// Iterations per model; the subject's own number when absent.
+    pub iterations: Option<u32>,
+    /// Seed of every draw.
+    pub seed: u64,
+    /// The C compiler.
+    pub compiler: String,
+    /// A prompt template in place of the built-in one, relative to the project file.
+    pub template: Option<PathBuf>,
+    /// Folder whose `functions.scm` and `edits.scm` replace the built-in queries.
+    pub queries: Option<PathBuf>,
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        RunConfig { limit: None, iterations: None, seed: 0, compiler: "gcc".into(), template: None, queries: None }
+    }
+}
+
+/// How rows are scored.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ScoreConfig {
+    /// Which scorings are computed.
+    pub scorings: Vec<Scoring>,
+    /// Points per unique alert, in place of the subject's.
+    pub penalty: Option<f64>,
+    /// Weights of compilability, tests and memory safety.
+    pub weights: Option<[f64; 3]>,
+    /// Points per changed line.
+    pub dissimilarity_weight: Option<f64>,
+    /// Models that change fewer lines per function are not ranked.
+    pub minimum_changed_lines: f64,
+    /// Replicates of the bootstrap.
+    pub replicates: u32,
+}
+
+impl Default for ScoreConfig {
+    fn default() -> Self {
+        ScoreConfig {
+            scorings: vec![Scoring::Paired, Scoring::Paper],
+            penalty: None,
+            weights: None,
+            dissimilarity_weight: None,
+            minimum_changed_lines: 0.5,
+            replicates: crate::stats::bootstrap::MIN_REPLICATES,
+        }
+    }
+}
+
+/// A model: a name and one way to answer.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ModelConfig {
+    /// Unique in the project.
+    pub name: String,
+    /// Shares of edits with known effects; no language model.
+    pub calibration: Option<BTreeMap<Edit, f64>>,
+    /// A file of recorded replies, relative to the project file.
+    pub replay: Option<PathBuf>,
+    /// What is known of it, in place of what a replay file says.
+    pub card: Option<Card>,
+}
+
+/// A project file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It is no TOML, or has keys or types that are not known.
+    #[error("{}: {message}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// What the reader says, with the place.
+        message: String,
+    },
+    /// It says something impossible.
+    #[error("{}: {message}", path.display())]
+    Impossible {
+        /// The file.
+        path: PathBuf,
+        /// What.
+        message: String,
+    },
+}
+
+impl Config {
+    /// Reads the text of a project file; `path` is for messages.
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        let config: Config = toml::from_str(text).map_err(|e| ConfigError::Syntax {
+            path: path.to_path_buf(),
+            message: e.to_string().trim_end().to_string(),
+        })?;
+        config.check().map_err(|message| ConfigError::Impossible { path: path.to_path_buf(), message })?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match (&self.subject.preset, &self.subject.manifest) {
+            (Some(_), Some(_)) => return Err("[subject] has both `preset` and `manifest`: give one".into()),
+            (None, None) => return Err("[subject] needs `preset = \"...\"` or `manifest = \"...\"`".into()),
+            _ => {}
+        }
+        let mut names = std::collections::BTreeSet::new();
+        for model in &self.models {
+            let name = &model.name;
+            if name.is_empty() || name.contains(char::is_control) {
+                return Err(format!("`{}` cannot be a model's name", name.escape_debug()));
+            }
+            if !names.insert(name) {
+                return Err(format!("two models are called `{name}`"));
+            }
+            match (&model.calibration, &model.replay) {
+                (Some(shares), None) => {
+                    let sum: f64 = shares.values().sum();
+                    let bad = shares.values().any(|s| !(0.0..=1.0).contains(s));
+                    if bad || (sum - 1.0).abs() > 1e-9 {
+                        return Err(format!("the shares of model `{name}` are {sum} together: give shares from 0 to 1 that sum to 1"));
+                    }
+                }
+                (None, Some(_)) => {}
+                _ => return Err(format!("model `{name}` needs exactly one of `calibration` and `replay`")),
+            }
+        }
+        if self.run.iterations == Some(0) || self.run.limit == Some(0) {
+            return Err("[run] `iterations` and `limit` must be at least 1".into());
+        }
+        if self.score.scorings.is_empty() {
+            return Err("[score] `scorings` is empty: name `paired`, `paper` or both".into());
+        }
+        if self.score.penalty.is_some_and(|p| !p.is_finite() || p < 0.0) {
+            return Err("[score] `penalty` must be a number of points, 0 or more".into());
+        }
+        let weights = self.score.weights.iter().flatten().chain(&self.score.dissimilarity_weight);
+        if weights.into_iter().any(|w| !w.is_finite() || *w < 0.0) {
+            return Err("[score] weights must be numbers, 0 or more".into());
+        }
+        Ok(())
+    }
+}
+
+/// What `everbench init` writes: the embedded default, which needs no network and no key.
+pub fn default_text(subject: &str) -> String {
+    DEFAULT.replace("SUBJECT", subject)
+}
+
+const DEFAULT: &str = r#"# What everbench tests here, and who answers. `everbench run` reads this file.
+
+[subject]
+SUBJECT
+
+[run]
+# limit = 60          # functions in the sample; without it, all of them
+iterations = 20       # sets of functions replaced, built and tested, per model
+seed = 0
+compiler = "gcc"
+
+[score]
+scorings = ["paired", "paper"]
+# penalty = 0.69      # points per unique alert; without it, the subject's
+
+# Calibration models are edits with known effects, drawn for each function with these shares.
+# They are the benchmark's own yardstick, not language models: they show what a score means.
+[[model]]
+name = "unchanged"
+calibration = { unchanged = 1.0 }
+
+[[model]]
+name = "preserving"
+calibration = { preserving = 1.0 }
+
+[[model]]
+name = "careful"
+calibration = { preserving = 0.9, breaks-compile = 0.04, breaks-behaviour = 0.03, plants-memory-error = 0.03 }
+
+[[model]]
+name = "careless"
+calibration = { preserving = 0.5, breaks-compile = 0.25, breaks-behaviour = 0.15, plants-memory-error = 0.1 }
+
+# Recorded replies of a language model; see `everbench prompts --help`.
+# [[model]]
+# name = "my-model"
+# replay = "my-model.jsonl"
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("everbench.toml")).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_default_file_is_valid() {
+        let config = parse(&default_text("preset = \"oniguruma\"")).unwrap();
+        assert_eq!(config.models.len(), 4);
+        assert_eq!(config.subject.preset.as_deref(), Some("oniguruma"));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        let head = "[subject]\npreset = \"x\"\n";
+        insta::assert_snapshot!(parse(&format!("{head}[run]\niteration = 3\n")).unwrap_err());
+        insta::assert_snapshot!(parse("[subject]\n").unwrap_err());
+        let model = |rest: &str| parse(&format!("{head}[[model]]\nname = \"m\"\n{rest}")).unwrap_err();
+        insta::assert_snapshot!(model(""));
+        insta::assert_snapshot!(model("calibration = { unchanged = 0.5 }"));
+        insta::assert_snapshot!(model("calibration = { unchanged = 1.0 }\n[[model]]\nname = \"m\"\nreplay = \"x\""));
+        insta::assert_snapshot!(parse(&format!("{head}[score]\npenalty = -1.0\n")).unwrap_err());
+    }
+}

@@ -1,0 +1,364 @@
+//! From an evaluation to a leaderboard: scores, intervals, ranks, and every count beside them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::app::{AppError, Evaluation, RowResult};
+use crate::config::ScoreConfig;
+use crate::oss::inputs::{Card, Scoring};
+use crate::oss::leaderboard::{Prices, row_data};
+use crate::oss::scoring::{self, Bootstrap, Weights};
+use crate::oss::{baseline, population};
+
+/// The version of the JSON document.
+pub const SCHEMA: &str = "everbench/leaderboard/1";
+
+/// Everything that `run` and `score` give.
+#[derive(Clone, Debug, Serialize)]
+pub struct Leaderboard {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// One per model and scoring.
+    pub rows: Vec<PlacedRow>,
+    /// Jobs executed by this command, by kind.
+    pub executed: BTreeMap<String, u64>,
+    /// Jobs that the rows rest on and that were there already, by kind; empty while rows are
+    /// incomplete.
+    pub reused: BTreeMap<String, u64>,
+    /// Definitions that are not in the population, by reason.
+    pub excluded: BTreeMap<String, u64>,
+    /// Jobs that the rows lack, by kind.
+    pub missing: BTreeMap<String, u64>,
+    /// Why, each reason once.
+    pub problems: Vec<String>,
+    /// The size of the population that the sample was drawn from.
+    pub population: u64,
+    /// Points per unique alert.
+    pub penalty: f64,
+    /// True if the penalty was computed from the size of the population.
+    pub penalty_is_default: bool,
+    /// Weights of c1, c2, c3 and d.
+    pub weights: [f64; 4],
+    /// The seed of all draws.
+    pub seed: u64,
+}
+
+/// A model's row in one scoring. Scores are absent while the row is incomplete.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlacedRow {
+    /// The subject's name.
+    pub subject: String,
+    /// Which source it was.
+    pub commit: String,
+    /// The model's name.
+    pub model: String,
+    /// True for edits with known effects: no language model.
+    pub calibration: bool,
+    /// `paper` or `paired`.
+    pub scoring: Scoring,
+    /// Functions asked.
+    pub functions: u64,
+    /// Of these, those with which the subject builds.
+    pub compiles: Option<u64>,
+    /// Those with which it does not, replies without code included.
+    pub fails: Option<u64>,
+    /// Functions of the population that are not compiled at all: not asked, not counted.
+    pub unrelated: u64,
+    /// Replies by what they were.
+    pub outcomes: BTreeMap<&'static str, u64>,
+    /// Replies whose function is the original's text.
+    pub unchanged: Option<u64>,
+    /// Compilability, percent.
+    pub s1: Option<f64>,
+    /// Tests passed, percent.
+    pub s2: Option<f64>,
+    /// Memory safety.
+    pub s3: Option<f64>,
+    /// Unique alerts that the baseline does not have, leaks included.
+    pub alerts: Option<u64>,
+    /// Of these, leaks.
+    pub leaks: Option<u64>,
+    /// Unique alerts by class.
+    pub alert_classes: BTreeMap<String, u64>,
+    /// Changed lines per function.
+    pub d: Option<f64>,
+    /// The same after normalising the formatting.
+    pub d_normalised: Option<f64>,
+    /// s1.
+    pub c1: Option<f64>,
+    /// s2 * c1 / 100.
+    pub c2: Option<f64>,
+    /// s3 * c2 / 100.
+    pub c3: Option<f64>,
+    /// The weighted sum of c1, c2, c3 and d.
+    pub score: Option<f64>,
+    /// The score's 95 % interval; absent with fewer than two files or iterations.
+    pub interval: Option<[f64; 2]>,
+    /// The interval of s1.
+    pub s1_interval: Option<[f64; 2]>,
+    /// The interval of s2.
+    pub s2_interval: Option<[f64; 2]>,
+    /// The interval of s3.
+    pub s3_interval: Option<[f64; 2]>,
+    /// How far the bootstrap's and the delta method's standard errors are apart; above 0.2 the
+    /// interval should not be trusted.
+    pub interval_disagreement: Option<f64>,
+    /// Iterations run.
+    pub iterations: u64,
+    /// Of these, those whose suite did not start.
+    pub na: Option<u64>,
+    /// Functions replaced per iteration, mean.
+    pub mean_applied: Option<f64>,
+    /// Test cases by what became of them, over all iterations; passes left out.
+    pub test_outcomes: BTreeMap<String, u64>,
+    /// Lines of sanitizer logs that no report could be read from.
+    pub unread_sanitizer_lines: u64,
+    /// Position among the ranked rows of this scoring, from 1.
+    pub rank: Option<u32>,
+    /// The positions that the interval of differences leaves open.
+    pub rank_interval: Option<[u32; 2]>,
+    /// Why a row has no rank.
+    pub unranked: Option<RankNote>,
+    /// Which extractor made the population.
+    pub extractor: &'static str,
+    /// The compiler's version line.
+    pub compiler: String,
+    /// The unchanged subject's results.
+    pub baseline: Option<BaselineSummary>,
+    /// What is known of the model.
+    pub card: Card,
+    /// True if nothing is missing.
+    pub complete: bool,
+}
+
+/// Why a row has no rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RankNote {
+    /// A calibration model.
+    Calibration,
+    /// It changes too little to be judged.
+    TooFewChanges,
+    /// Something is missing.
+    Incomplete,
+}
+
+/// The unchanged subject's results.
+#[derive(Clone, Debug, Serialize)]
+pub struct BaselineSummary {
+    /// Test cases, skipped ones left out.
+    pub cases: u64,
+    /// Those that passed in every run.
+    pub passing: u64,
+    /// Those that failed in every run.
+    pub failing: u64,
+    /// Those that did not always do the same: quarantined in `paired`.
+    pub flaky: u64,
+    /// Those that were skipped in every run.
+    pub skipped: u64,
+    /// How often it was run.
+    pub runs: u64,
+    /// Pass rate of each run, percent.
+    pub pass_rates: Vec<f64>,
+    /// The unchanged subject's own alerts, which are subtracted.
+    pub alerts: u64,
+}
+
+impl From<&baseline::Baseline> for BaselineSummary {
+    fn from(b: &baseline::Baseline) -> Self {
+        BaselineSummary {
+            cases: b.cases(),
+            passing: b.stable(),
+            failing: b.failing(),
+            flaky: b.flaky(),
+            skipped: b.skipped(),
+            runs: u64::from(baseline::RUNS),
+            pass_rates: b.pass_rates.iter().map(|(p, n)| 100.0 * *p as f64 / (*n).max(1) as f64).collect(),
+            alerts: b.alerts.len() as u64,
+        }
+    }
+}
+
+/// Scores an evaluation. `penalty` takes the place of the project's and the subject's.
+pub fn leaderboard(
+    evaluation: &Evaluation,
+    config: &ScoreConfig,
+    manifest: &crate::subject::Manifest,
+    penalty: Option<f64>,
+    seed: u64,
+) -> Result<Leaderboard, AppError> {
+    let board = &evaluation.board;
+    let functions = board.population.as_ref().map_or(0, |p| p.functions.len());
+    let given = penalty.or(config.penalty).or(manifest.scoring.penalty);
+    let defaults = Weights::default();
+    let [w1, w2, w3] = config.weights.unwrap_or([defaults.w1, defaults.w2, defaults.w3]);
+    let weights = Weights { w1, w2, w3, wd: config.dissimilarity_weight.unwrap_or(defaults.wd) };
+    let prices = Prices { penalty: given.unwrap_or_else(|| scoring::default_penalty(functions)), weights };
+    let mut rows: Vec<PlacedRow> = board.rows.iter().map(|r| counted(evaluation, manifest, r)).collect();
+    for which in [Scoring::Paired, Scoring::Paper] {
+        score_rows(evaluation, config, &mut rows, which, prices, seed)?;
+    }
+    let mut problems: Vec<String> = evaluation.failures.iter().map(|(_, f)| crate::app::failure_error(f).to_string()).collect();
+    problems.sort();
+    problems.dedup();
+    Ok(Leaderboard {
+        schema: SCHEMA,
+        rows,
+        executed: evaluation.executed.clone(),
+        reused: evaluation.reused.clone(),
+        excluded: board.population.as_ref().map(|p| p.excluded.clone()).unwrap_or_default(),
+        missing: evaluation.missing.clone(),
+        problems,
+        population: functions as u64,
+        penalty: prices.penalty,
+        penalty_is_default: given.is_none(),
+        weights: [w1, w2, w3, weights.wd],
+        seed,
+    })
+}
+
+/// A row's counts, without scores.
+fn counted(evaluation: &Evaluation, manifest: &crate::subject::Manifest, row: &RowResult) -> PlacedRow {
+    let board = &evaluation.board;
+    let facts = row.facts.as_deref();
+    let cases = facts.map_or(&[][..], |f| &f.cases);
+    let iterations = facts.map_or(&[][..], |f| &f.iterations);
+    let count = |n: usize| facts.map(|_| n as u64);
+    let mut outcomes = BTreeMap::new();
+    for case in cases {
+        *outcomes.entry(case.outcome.name()).or_default() += 1;
+    }
+    let mut test_outcomes = BTreeMap::new();
+    let mut alerts = BTreeMap::new();
+    for iteration in iterations {
+        for (outcome, n) in &iteration.outcomes {
+            *test_outcomes.entry(outcome.clone()).or_default() += n;
+        }
+        alerts.extend(&iteration.alerts);
+    }
+    let mut alert_classes = BTreeMap::new();
+    for info in alerts.values() {
+        *alert_classes.entry(format!("{:?}", info.class).to_lowercase()).or_default() += 1;
+    }
+    let mean = |sum: u64, n: usize| facts.filter(|_| n > 0).map(|_| sum as f64 / n as f64);
+    let applied: u64 = iterations.iter().map(|i| i.applied.len() as u64).sum();
+    let normalised: u64 = cases.iter().map(|c| u64::from(c.changed_lines_normalised)).sum();
+    PlacedRow {
+        subject: manifest.name.clone(),
+        commit: evaluation.commit.clone(),
+        model: row.spec.name.clone(),
+        calibration: row.spec.is_calibration(),
+        scoring: row.scoring,
+        functions: board.sample.as_ref().map_or(0, |s| s.len()) as u64,
+        compiles: count(cases.iter().filter(|c| c.compiles).count()),
+        fails: count(cases.iter().filter(|c| !c.compiles).count()),
+        unrelated: board.population.as_ref().map_or(0, |p| p.unrelated.len()) as u64,
+        unchanged: count(cases.iter().filter(|c| c.outcome == crate::oss::case::Outcome::Code && !c.differs).count()),
+        outcomes,
+        s1: None,
+        s2: None,
+        s3: None,
+        alerts: None,
+        leaks: None,
+        alert_classes,
+        d: None,
+        d_normalised: mean(normalised, cases.len()),
+        c1: None,
+        c2: None,
+        c3: None,
+        score: None,
+        interval: None,
+        s1_interval: None,
+        s2_interval: None,
+        s3_interval: None,
+        interval_disagreement: None,
+        iterations: iterations.len() as u64,
+        na: count(iterations.iter().filter(|i| i.na.is_some()).count()),
+        mean_applied: mean(applied, iterations.len()),
+        test_outcomes,
+        unread_sanitizer_lines: iterations.iter().map(|i| i.unread).sum(),
+        rank: None,
+        rank_interval: None,
+        unranked: facts.is_none().then_some(RankNote::Incomplete),
+        extractor: population::extractor(),
+        compiler: evaluation.compiler.clone(),
+        baseline: board.baseline.as_deref().map(BaselineSummary::from),
+        card: row.spec.card.clone(),
+        complete: facts.is_some(),
+    }
+}
+
+/// Fills in the scores of the rows of one scoring, which are compared with each other.
+fn score_rows(
+    evaluation: &Evaluation,
+    config: &ScoreConfig,
+    rows: &mut [PlacedRow],
+    which: Scoring,
+    prices: Prices,
+    seed: u64,
+) -> Result<(), AppError> {
+    let board = &evaluation.board;
+    let Some(sample) = &board.sample else { return Ok(()) };
+    let done: Vec<(usize, String, _)> = board
+        .rows
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| r.scoring == which)
+        .filter_map(|(at, r)| Some((at, r.spec.name.clone(), r.facts.clone()?)))
+        .collect();
+    if done.is_empty() {
+        return Ok(());
+    }
+    let facts: Vec<_> = done.iter().map(|(_, name, facts)| (name.clone(), facts.clone())).collect();
+    let data = row_data(sample, &facts, prices);
+    let options = Bootstrap { seed, replicates: config.replicates, ..Bootstrap::default() };
+    let fault = |e: &dyn std::fmt::Display| AppError::Input(format!("scoring: {e}"));
+    let evaluated = scoring::evaluate(&data, options).map_err(|e| fault(&e))?;
+    let pair = |i: crate::stats::Interval| [i.lo, i.hi];
+    for ((at, ..), estimate) in done.iter().zip(&evaluated.rows) {
+        let row = &mut rows[*at];
+        row.s1 = Some(estimate.s1);
+        row.s2 = Some(estimate.s2);
+        row.s3 = Some(estimate.s3);
+        row.alerts = Some((estimate.alerts + estimate.leaks) as u64);
+        row.leaks = Some(estimate.leaks as u64);
+        row.d = Some(estimate.d);
+        row.c1 = Some(estimate.chained.c1);
+        row.c2 = Some(estimate.chained.c2);
+        row.c3 = Some(estimate.chained.c3);
+        row.score = Some(estimate.chained.score);
+        if let Some(intervals) = &estimate.intervals {
+            row.interval = Some(pair(intervals.score));
+            row.s1_interval = Some(pair(intervals.s1));
+            row.s2_interval = Some(pair(intervals.s2));
+            row.s3_interval = Some(pair(intervals.s3));
+        }
+        row.interval_disagreement = estimate.disagreement();
+        row.unranked = if row.calibration {
+            Some(RankNote::Calibration)
+        } else if estimate.d < config.minimum_changed_lines {
+            Some(RankNote::TooFewChanges)
+        } else {
+            None
+        };
+    }
+    // Ranks are among the rows that may have one, so they are computed from these alone.
+    let ranked: Vec<usize> = (0..done.len()).filter(|i| rows[done[*i].0].unranked.is_none()).collect();
+    if ranked.is_empty() || !evaluated.equal_iterations {
+        return Ok(());
+    }
+    let scores: Vec<f64> = ranked.iter().map(|i| evaluated.rows[*i].chained.score).collect();
+    let draws: Vec<Vec<f64>> = ranked.iter().map(|i| evaluated.draws[*i].score.clone()).collect();
+    if draws.iter().any(Vec::is_empty) {
+        return Ok(());
+    }
+    let ranking = crate::stats::bootstrap::compare(&scores, &draws, options.confidence).map_err(|e| fault(&e))?;
+    for (position, i) in ranking.order.iter().enumerate() {
+        let row = &mut rows[done[ranked[*i]].0];
+        row.rank = Some(position as u32 + 1);
+        let (lo, hi) = ranking.rank_intervals[*i];
+        row.rank_interval = Some([lo, hi]);
+    }
+    Ok(())
+}
