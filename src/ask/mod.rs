@@ -1,1 +1,15 @@
-//! (being built)
+//! What a model is asked and what is read out of its answer. A pure room: no network, no files.
+//!
+//! - [`prompt`]: tasks and their templates, rendered to a system and a user text.
+//! - [`request`]: the canonical request, every parameter that can change the answer, as a job.
+//! - [`reply`]: the stored reply, and the code in it.
+//!
+//! Sending a request is another room's work; what this room gives it is the job alone.
+
+pub mod prompt;
+pub mod reply;
+pub mod request;
+
+pub use prompt::{Rendered, Task, Template, TemplateError, task, tasks};
+pub use reply::{Language, Note, Outcome, Reply, ReplyContext, Stop, Usage, Why, extract};
+pub use request::{COMPLETION, Request, Sampling, Thinking};
