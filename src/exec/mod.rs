@@ -1,1 +1,22 @@
-//! (being built)
+//! Running other programs. Everything compiled from a model's text is hostile, and so is compiling
+//! it: it runs in [`Sandbox`] and nowhere else.
+//!
+//! - `command`: what to run, its limits, and how it ended
+//! - `sandbox`: what a sandboxed program can see; folders it may write
+//! - `supervise`: one run from start to end, with its limits
+//! - `cgroup`, `watch`: the two ways to measure and bound a run
+//! - `tree`: walking folders that a hostile program has written
+//! - `init`: the program that runs first inside a sandbox; compiled by `build.rs`
+
+mod cgroup;
+mod command;
+mod sandbox;
+mod spawn;
+mod supervise;
+mod tree;
+mod watch;
+
+pub use command::{
+    Bind, Cancel, Collected, Command, Ended, Limit, Limits, SandboxError, Status, Usage,
+};
+pub use sandbox::{Features, Metering, NoSandbox, Policy, Sandbox};
