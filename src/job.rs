@@ -145,13 +145,18 @@ impl fmt::Display for Key {
 
 /// A kind with its inputs; equal, ordered and hashed by its key.
 ///
-/// `preimages` carries the bytes behind the digests among the inputs which the deriving query had
-/// in hand, so that the store can keep them beside the output; they take no part in identity.
+/// Two things travel with a job and take no part in its identity. `preimages` are the bytes behind
+/// digests among the inputs which the deriving query had in hand, for the store to keep beside the
+/// output. `materials` are other jobs whose outputs an executor works on or in (the build tree a
+/// variant is put into); what of them can change the output is among the inputs.
 #[derive(Clone)]
-pub struct Job {
+pub struct Job(Arc<Inner>);
+
+struct Inner {
     kind: Kind,
-    inputs: Arc<BTreeMap<&'static str, Value>>,
-    preimages: Arc<Vec<(Digest, Arc<[u8]>)>>,
+    inputs: BTreeMap<&'static str, Value>,
+    preimages: Vec<(Digest, Arc<[u8]>)>,
+    materials: BTreeMap<&'static str, Job>,
     key: Key,
 }
 
@@ -162,32 +167,44 @@ impl Job {
             kind,
             inputs: BTreeMap::new(),
             preimages: Vec::new(),
+            materials: BTreeMap::new(),
         }
     }
 
     /// The kind.
     pub fn kind(&self) -> Kind {
-        self.kind
+        self.0.kind
     }
 
     /// The inputs, sorted by name.
     pub fn inputs(&self) -> &BTreeMap<&'static str, Value> {
-        &self.inputs
+        &self.0.inputs
     }
 
     /// The bytes behind some of the digests among the inputs.
     pub fn preimages(&self) -> &[(Digest, Arc<[u8]>)] {
-        &self.preimages
+        &self.0.preimages
     }
 
     /// The key.
     pub fn key(&self) -> Key {
-        self.key
+        self.0.key
+    }
+
+    /// The job that came along as `name`.
+    ///
+    /// # Panics
+    /// If there is none: a fault in the room that registers the kind.
+    pub fn material(&self, name: &str) -> &Job {
+        match self.0.materials.get(name) {
+            Some(job) => job,
+            None => panic!("{}: no material `{name}`", self.0.kind.name),
+        }
     }
 
     /// The canonical bytes whose keyed hash is the key; stored as the job's record.
     pub fn encoding(&self) -> Vec<u8> {
-        encode(self.kind.name, self.kind.version, &self.inputs)
+        encode(self.0.kind.name, self.0.kind.version, &self.0.inputs)
     }
 
     /// The digest given as input `name`.
@@ -195,44 +212,44 @@ impl Job {
     /// # Panics
     /// If there is no such input or it is no digest: a fault in the room that registers the kind.
     pub fn digest(&self, name: &str) -> Digest {
-        match self.inputs.get(name) {
+        match self.0.inputs.get(name) {
             Some(Value::Digest(d)) => *d,
             other => panic!(
                 "{}: input `{name}` is {other:?}, not a digest",
-                self.kind.name
+                self.0.kind.name
             ),
         }
     }
 
     /// The text given as input `name`. Panics as [`Job::digest`] does.
     pub fn text(&self, name: &str) -> &str {
-        match self.inputs.get(name) {
+        match self.0.inputs.get(name) {
             Some(Value::Text(s)) => s,
             other => panic!(
                 "{}: input `{name}` is {other:?}, not a text",
-                self.kind.name
+                self.0.kind.name
             ),
         }
     }
 
     /// The number given as input `name`. Panics as [`Job::digest`] does.
     pub fn int(&self, name: &str) -> i64 {
-        match self.inputs.get(name) {
+        match self.0.inputs.get(name) {
             Some(Value::Int(n)) => *n,
             other => panic!(
                 "{}: input `{name}` is {other:?}, not a number",
-                self.kind.name
+                self.0.kind.name
             ),
         }
     }
 
     /// The list given as input `name`. Panics as [`Job::digest`] does.
     pub fn list(&self, name: &str) -> &[Value] {
-        match self.inputs.get(name) {
+        match self.0.inputs.get(name) {
             Some(Value::List(v)) => v,
             other => panic!(
                 "{}: input `{name}` is {other:?}, not a list",
-                self.kind.name
+                self.0.kind.name
             ),
         }
     }
@@ -358,6 +375,7 @@ pub struct JobBuilder {
     kind: Kind,
     inputs: BTreeMap<&'static str, Value>,
     preimages: Vec<(Digest, Arc<[u8]>)>,
+    materials: BTreeMap<&'static str, Job>,
 }
 
 impl JobBuilder {
@@ -392,21 +410,29 @@ impl JobBuilder {
         self
     }
 
+    /// Sends another job along; see [`Job`].
+    #[must_use]
+    pub fn material(mut self, name: &'static str, job: Job) -> Self {
+        self.materials.insert(name, job);
+        self
+    }
+
     /// The finished job.
     pub fn done(self) -> Job {
         let encoding = encode(self.kind.name, self.kind.version, &self.inputs);
-        Job {
+        Job(Arc::new(Inner {
             kind: self.kind,
             key: JobRecord::key_of(&encoding),
-            inputs: Arc::new(self.inputs),
-            preimages: Arc::new(self.preimages),
-        }
+            inputs: self.inputs,
+            preimages: self.preimages,
+            materials: self.materials,
+        }))
     }
 }
 
 impl PartialEq for Job {
     fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
+        self.key() == other.key()
     }
 }
 impl Eq for Job {}
@@ -417,17 +443,17 @@ impl PartialOrd for Job {
 }
 impl Ord for Job {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
+        self.key().cmp(&other.key())
     }
 }
 impl Hash for Job {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.key.hash(state);
+        self.key().hash(state);
     }
 }
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.kind.name, self.key.0.short())
+        write!(f, "{}@{}", self.kind().name, self.key().0.short())
     }
 }
 

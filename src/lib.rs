@@ -3,7 +3,9 @@
 //! terminal, the environment or the clock outside the rooms marked impure there.
 
 pub mod ask;
+pub mod cancel;
 pub mod digest;
+pub mod engine;
 pub mod exec;
 pub mod job;
 pub mod lang;

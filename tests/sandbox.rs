@@ -13,8 +13,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use everbench::cancel::Cancel;
 use everbench::exec::{
-    Bind, Cancel, Command, Ended, Limit, Metering, Policy, Sandbox, SandboxError, Status,
+    Bind, Command, Ended, Limit, Metering, Policy, Sandbox, SandboxError, Status,
 };
 
 const MIB: u64 = 1 << 20;
@@ -754,7 +755,12 @@ fn cancelling_ends_runs_at_once() {
             while left(&command).len() < 3 {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            cancel.cancel();
+            cancel.stop();
+            assert!(
+                runs.iter().all(|run| !run.is_finished()),
+                "asked to start nothing new only"
+            );
+            cancel.kill();
             for run in runs {
                 let ended = run.join().expect("no panic");
                 assert_eq!(ended, Err(SandboxError::Cancelled));

@@ -3,13 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-use rustix::event::{EventfdFlags, eventfd};
 
 /// A program to run in a [`Sandbox`](super::Sandbox). Start from [`Command::new`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,7 +180,7 @@ pub struct Usage {
 /// Why there is no result. None of these says anything about the command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
-    /// [`Cancel::cancel`] was called; everything was killed.
+    /// [`Cancel::kill`](crate::cancel::Cancel::kill) was called; everything was killed.
     #[error("cancelled")]
     Cancelled,
     /// The host's trouble: the same run may succeed later.
@@ -194,51 +189,4 @@ pub enum SandboxError {
     /// The command cannot be set up as described.
     #[error("cannot set up the run: {0}")]
     Setup(String),
-}
-
-/// Stops runs from another thread or from a signal handler. Clones share one state.
-#[derive(Clone, Debug)]
-pub struct Cancel(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    cancelled: AtomicBool,
-    /// Readable for ever once cancelled. `None` when the machine had no descriptor left: then the
-    /// supervisor looks at the flag when it wakes, at the latest after a fifth of a second.
-    event: Option<OwnedFd>,
-}
-
-impl Cancel {
-    /// A token that nobody has cancelled.
-    pub fn new() -> Cancel {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok();
-        Cancel(Arc::new(Shared {
-            cancelled: AtomicBool::new(false),
-            event,
-        }))
-    }
-
-    /// Ends every run that watches this token, and every later one. Async-signal-safe.
-    pub fn cancel(&self) {
-        self.0.cancelled.store(true, Ordering::SeqCst);
-        if let Some(event) = &self.0.event {
-            // Only a full counter fails, and then it is readable.
-            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
-        }
-    }
-
-    /// Whether [`cancel`](Cancel::cancel) was called.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.load(Ordering::SeqCst)
-    }
-
-    pub(super) fn event(&self) -> Option<BorrowedFd<'_>> {
-        self.0.event.as_ref().map(AsFd::as_fd)
-    }
-}
-
-impl Default for Cancel {
-    fn default() -> Cancel {
-        Cancel::new()
-    }
 }

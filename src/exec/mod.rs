@@ -6,17 +6,18 @@
 //! - `supervise`: one run from start to end, with its limits
 //! - `cgroup`, `watch`: the two ways to measure and bound a run
 //! - `tree`: walking folders that a hostile program has written
+//! - `commands`, `layout`: the recorded commands of a build, and where things are inside
 //! - `init`: the program that runs first inside a sandbox; compiled by `build.rs`
 
 mod cgroup;
 mod command;
+pub mod commands;
+pub mod layout;
 mod sandbox;
 mod spawn;
 mod supervise;
 mod tree;
 mod watch;
 
-pub use command::{
-    Bind, Cancel, Collected, Command, Ended, Limit, Limits, SandboxError, Status, Usage,
-};
+pub use command::{Bind, Collected, Command, Ended, Limit, Limits, SandboxError, Status, Usage};
 pub use sandbox::{Features, Metering, NoSandbox, Policy, Sandbox};

@@ -10,8 +10,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use crate::cancel::Cancel;
+
 use super::cgroup::Hierarchy;
-use super::command::{Bind, Cancel, Command, Ended, SandboxError, Status};
+use super::command::{Bind, Command, Ended, SandboxError, Status};
 use super::supervise::{self, Host};
 use super::{spawn, tree};
 
@@ -173,7 +175,7 @@ impl Sandbox {
         self.0.features.clone()
     }
 
-    /// Runs `command` and waits. When this returns, no process of the run is alive. The calling
+    /// Runs `command` and waits, at most until `cancel` is killed. When this returns, no process of the run is alive. The calling
     /// thread must not end before.
     ///
     /// # Errors

@@ -15,10 +15,10 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::cancel::Cancel;
+
 use super::cgroup::{Group, Hierarchy};
-use super::command::{
-    Cancel, Collected, Command, Ended, Limit, Limits, SandboxError, Status, Usage,
-};
+use super::command::{Collected, Command, Ended, Limit, Limits, SandboxError, Status, Usage};
 use super::spawn::{self, Message, Spawn};
 use super::tree;
 use super::watch::{self, Disk, Processes};
@@ -71,13 +71,13 @@ pub(super) fn run(
             .collect(),
         command.limits.disk,
     );
-    if cancel.is_cancelled() {
+    if cancel.is_killed() {
         return Err(SandboxError::Cancelled);
     }
     let mut run = Run::start(host, wrapper, command, group, disk)
         .map_err(|error| trouble("starting the sandbox", error))?;
     while !run.has_ended() {
-        run.wait_for_news(cancel);
+        run.wait_for_news();
         run.listen();
         run.drain();
         run.enforce(cancel);
@@ -218,8 +218,9 @@ impl<'a> Run<'a> {
         is_readable(self.child.as_fd(), Duration::ZERO)
     }
 
-    /// Sleeps until the child ends, says or writes something, or something is due.
-    fn wait_for_news(&self, cancel: &Cancel) {
+    /// Sleeps until the child ends, says or writes something, or something is due: at most one tick,
+    /// so that a cancellation is seen soon.
+    fn wait_for_news(&self) {
         let mut due = self.next_tick;
         match self.stop {
             Stop::No => due = due.min(self.start + self.command.limits.wall),
@@ -233,9 +234,6 @@ impl<'a> Run<'a> {
                 .filter_map(|stream| stream.pipe.as_ref())
                 .map(AsFd::as_fd),
         );
-        if self.reason.is_none() {
-            fds.extend(cancel.event());
-        }
         wait(&fds, due.saturating_duration_since(Instant::now()));
     }
 
@@ -301,7 +299,7 @@ impl<'a> Run<'a> {
         if self.reason.is_some() || self.report.is_some() {
             return;
         }
-        if cancel.is_cancelled() {
+        if cancel.is_killed() {
             return self.end(Reason::Cancelled);
         }
         if now >= self.start + self.command.limits.wall {

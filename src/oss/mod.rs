@@ -1,1 +1,3 @@
-//! (being built)
+//! OSS-Bench: from a subject and models to scores. Pure.
+
+pub mod artifact;

@@ -1,0 +1,23 @@
+//! The incremental engine: pure queries over salsa on one side, a driver that runs what they lack
+//! on the other, and between them nothing but values.
+//!
+//! A query that needs something impure derives a [`Job`](crate::job::Job) and calls [`Db::demand`].
+//! What is missing comes back as a [`Hold`], is folded upward by [`fold`] and reaches the driver as
+//! the root's value. It is never collected on the side: a memoised query does not run again, so
+//! a side effect in it would be lost.
+//!
+//! Must never happen here: running a job inside a query, reading a clock inside a query, cloning
+//! the database inside a query.
+
+mod db;
+mod driver;
+mod hold;
+mod registry;
+
+pub use db::{Db, EngineDb, Facts, FactsError, Slot};
+pub use driver::{Done, DriveError, Driven, Driver, Ledger, Observer, Progress, Tally};
+pub use hold::{Broken, Hold, fold};
+pub use registry::{Context, Executor, Failure, Output, Registered, Registry};
+
+#[cfg(test)]
+mod tests;

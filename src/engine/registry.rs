@@ -1,0 +1,98 @@
+//! What can be run: each room registers its kinds with an executor for each. An executor is the
+//! only code that does impure work for a job; it never holds a database.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cancel::Cancel;
+use crate::digest::Digest;
+use crate::job::{Job, Kind};
+
+/// What a job gave: the bytes of its output, and the further blobs which the output names.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    /// The output itself.
+    pub bytes: Vec<u8>,
+    /// Blobs named by digest inside `bytes`.
+    pub blobs: Vec<Vec<u8>>,
+}
+
+/// Why a job gave nothing. None of these is ever stored as a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The surroundings failed (memory, disk, network); trying again can help.
+    Transient(String),
+    /// Trying again cannot help until somebody mends something: what, and how.
+    Fatal {
+        /// What is wrong.
+        what: String,
+        /// The way out.
+        help: String,
+    },
+    /// The run was stopped.
+    Cancelled,
+}
+
+/// What an executor may use besides the job.
+pub struct Context<'a> {
+    /// Reads a blob: the job's own preimages first, then the store.
+    pub blob: &'a (dyn Fn(Digest) -> Result<Arc<[u8]>, Failure> + Sync),
+    /// The stored output of another job, if there is one.
+    pub output: &'a (dyn Fn(&Job) -> Result<Option<Digest>, Failure> + Sync),
+    /// Set when the run is to stop.
+    pub cancel: &'a Cancel,
+}
+
+/// Runs the jobs of one kind.
+pub trait Executor: Send + Sync {
+    /// Does the work. Called on a worker thread of the driver's own, which may wait and block.
+    fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure>;
+
+    /// How many of the driver's cores the job keeps busy.
+    fn cores(&self) -> usize {
+        1
+    }
+}
+
+/// A kind with its executor.
+pub struct Registered {
+    /// The kind.
+    pub kind: Kind,
+    /// Jobs with a higher urgency start first: those whose inputs lie in an evictable cache, and
+    /// those on which many others wait.
+    pub urgency: i32,
+    /// Who runs it.
+    pub executor: Arc<dyn Executor>,
+}
+
+/// All kinds that can be run, by name.
+#[derive(Default)]
+pub struct Registry(BTreeMap<&'static str, Registered>);
+
+impl Registry {
+    /// Adds a kind.
+    ///
+    /// # Panics
+    /// If the name is taken: two rooms claim the same kind.
+    pub fn add(&mut self, kind: Kind, urgency: i32, executor: Arc<dyn Executor>) {
+        let old = self.0.insert(
+            kind.name,
+            Registered {
+                kind,
+                urgency,
+                executor,
+            },
+        );
+        assert!(old.is_none(), "kind `{}` is registered twice", kind.name);
+    }
+
+    /// The entry of a kind.
+    pub fn get(&self, name: &str) -> Option<&Registered> {
+        self.0.get(name)
+    }
+
+    /// Every entry, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Registered> {
+        self.0.values()
+    }
+}

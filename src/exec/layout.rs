@@ -1,0 +1,63 @@
+//! Where things are inside the sandbox: the same on every machine, so that commands, logs and
+//! debug information name no path of the host.
+
+/// The root of the subject's tree.
+pub const TREE: &str = "/eb/tree";
+/// The recording tools, first in `PATH` while a subject is built.
+pub const BIN: &str = "/eb/bin";
+/// Where the recording tools write.
+pub const RECORD: &str = "/eb/record";
+/// Where replayed commands write.
+pub const OUT: &str = "/eb/out";
+/// The header that redirects the reports of test programs.
+pub const REPORT_HEADER: &str = "/eb/report.h";
+/// Prefix of the sanitizers' log files.
+pub const SANITIZER_LOG: &str = "/tmp/sanitizer";
+
+/// `path` as seen from `cwd` (both relative to the tree, or absolute inside the sandbox), relative
+/// to the tree; `None` when it lies outside.
+pub fn in_tree(cwd: &str, path: &str) -> Option<String> {
+    let absolute = if path.starts_with('/') {
+        path.to_string()
+    } else if cwd.starts_with('/') {
+        format!("{cwd}/{path}")
+    } else {
+        format!("{TREE}/{cwd}/{path}")
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in absolute.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            other => parts.push(other),
+        }
+    }
+    let normal = format!("/{}", parts.join("/"));
+    normal.strip_prefix(&format!("{TREE}/")).map(str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_tree;
+
+    #[test]
+    fn paths_are_taken_relative_to_the_tree() {
+        assert_eq!(
+            in_tree("/eb/tree/build", "../src/a.c").as_deref(),
+            Some("src/a.c")
+        );
+        assert_eq!(
+            in_tree("build/test", "./x/../t.o").as_deref(),
+            Some("build/test/t.o")
+        );
+        assert_eq!(
+            in_tree("/anywhere", "/eb/tree/src/a.c").as_deref(),
+            Some("src/a.c")
+        );
+        assert_eq!(in_tree("/eb/tree", "../../usr/include/stdio.h"), None);
+        assert_eq!(in_tree("/eb/tree", "/usr/include/stdio.h"), None);
+        assert_eq!(in_tree("/eb/tree", "/eb/treehouse/a.c"), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! The kinds of jobs of OSS-Bench and the documents they give: what executors write and queries
+//! read. Documents are JSON with fields in the order written here; a change of their meaning is a
+//! new version of their kind. Paths are relative to the root of the subject's tree; no document
+//! holds a time, a host name or an absolute path of the machine.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::engine::Hold;
+use crate::job::{Kind, Nature};
+
+/// A source tree fetched from where the manifest says: a snapshot.
+pub const SOURCE: Kind = Kind {
+    name: "source/snapshot",
+    version: 1,
+    nature: Nature::Deterministic,
+};
+/// The unchanged subject, built in one flavour: a [`BaseDoc`].
+pub const BASE: Kind = Kind {
+    name: "oss/base",
+    version: 1,
+    nature: Nature::Deterministic,
+};
+/// Whether the subject still builds with one function replaced: a [`VerdictDoc`].
+pub const VERDICT: Kind = Kind {
+    name: "oss/verdict",
+    version: 1,
+    nature: Nature::Deterministic,
+};
+/// The same question answered by the subject's own build commands: a [`VerdictDoc`].
+pub const AUDIT: Kind = Kind {
+    name: "oss/audit",
+    version: 1,
+    nature: Nature::Deterministic,
+};
+/// The subject built with a set of functions replaced: a [`ProgramDoc`].
+pub const PROGRAM: Kind = Kind {
+    name: "oss/program",
+    version: 1,
+    nature: Nature::Deterministic,
+};
+/// One shard of the test suite run on a program: a [`RunDoc`].
+pub const RUN: Kind = Kind {
+    name: "oss/run",
+    version: 1,
+    nature: Nature::Measured,
+};
+
+/// A build of the unchanged subject.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BaseDoc {
+    /// Why it does not build, if it does not; the rest is then empty.
+    pub broken: Option<BrokenBuild>,
+    /// The recorded compilations, in the order of their source files.
+    pub units: Vec<Unit>,
+    /// The recorded archive and link commands, in the order they ran.
+    pub steps: Vec<Step>,
+    /// Every file that a recorded command wrote.
+    pub files: Vec<BuiltFile>,
+}
+
+/// A build that failed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BrokenBuild {
+    /// The command that failed.
+    pub command: String,
+    /// How it ended.
+    pub ended: String,
+    /// The first error in its output, if one was recognised.
+    pub error: Option<String>,
+    /// The whole output.
+    pub log: Digest,
+}
+
+/// One recorded compilation.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unit {
+    /// `cc` or `c++`.
+    pub tool: String,
+    /// The arguments, without the program.
+    pub argv: Vec<String>,
+    /// The working directory.
+    pub cwd: String,
+    /// The source file.
+    pub source: String,
+    /// The object file.
+    pub object: String,
+    /// True for the test programs' own units.
+    pub harness: bool,
+    /// The preprocessed text with its macro definitions (`-E -dD`).
+    pub preprocessed: Digest,
+    /// The global symbols of the object, as `nm` lists them: kind and name, sorted.
+    pub symbols: Digest,
+}
+
+/// One recorded command that makes a file of other files.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Step {
+    /// `cc`, `c++`, `ar` or `ranlib`.
+    pub tool: String,
+    /// The arguments, without the program.
+    pub argv: Vec<String>,
+    /// The working directory.
+    pub cwd: String,
+    /// The file it writes.
+    pub output: String,
+    /// The files of the tree it reads, with the index of the argument that names each.
+    pub inputs: Vec<(usize, String)>,
+}
+
+/// A file that a build wrote.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct BuiltFile {
+    /// Where.
+    pub path: String,
+    /// Its bytes.
+    pub digest: Digest,
+    /// How many.
+    pub size: u64,
+}
+
+/// At which stage a verdict fell.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// The compiler's front end.
+    Syntax,
+    /// Code generation and the assembler.
+    Compile,
+    /// Archives and the linker.
+    Link,
+    /// The subject's own build commands, in an audit.
+    Build,
+}
+
+/// Whether the subject builds with one function replaced.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VerdictDoc {
+    /// True if every stage went well.
+    pub compiles: bool,
+    /// The stage that failed.
+    pub stage: Option<Stage>,
+    /// The first error.
+    pub error: Option<String>,
+    /// The limit that the compiler ran into (`cpu`, `memory`, ...), if it did.
+    pub limit: Option<String>,
+    /// The output of the command that failed.
+    pub log: Option<Digest>,
+}
+
+/// A build with a set of functions replaced.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ProgramDoc {
+    /// Why it does not build, if it does not.
+    pub failed: Option<BrokenBuild>,
+    /// The executables and libraries that differ in the making from the base's, sorted by path.
+    pub files: Vec<BuiltFile>,
+}
+
+/// How a process in the sandbox ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EndDoc {
+    /// It returned this exit status.
+    Exit(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// It ran into this limit: `cpu`, `wall`, `memory`, `processes`, `output`, `disk`.
+    Limit(String),
+}
+
+/// A run of one shard.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RunDoc {
+    /// How it ended, as the supervisor saw it.
+    pub end: EndDoc,
+    /// What it wrote to standard output.
+    pub stdout: Digest,
+    /// What it wrote to standard error.
+    pub stderr: Digest,
+    /// What the test program reported out of band.
+    pub results: Digest,
+    /// The sanitizers' own log files, one after another.
+    pub sanitizers: Digest,
+}
+
+/// Reads a document that an executor wrote.
+pub fn read<T: for<'a> Deserialize<'a>>(kind: Kind, bytes: &[u8]) -> Result<T, Hold> {
+    serde_json::from_slice(bytes).map_err(|e| {
+        Hold::broken(
+            format!("an output of kind {} cannot be read: {e}", kind.name),
+            "the store was written by another version of everbench; use that version, or a new store",
+        )
+    })
+}
+
+/// Writes a document.
+pub fn write<T: Serialize>(document: &T) -> Vec<u8> {
+    serde_json::to_vec(document).expect("documents have string keys only")
+}
