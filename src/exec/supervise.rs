@@ -389,10 +389,9 @@ impl<'a> Run<'a> {
         self.stop = Stop::Killed {
             until: Instant::now() + PATIENCE,
         };
-        let Some(inside) = &self.inside else {
-            let _ = pidfd_send_signal(&self.child, Signal::KILL);
-            return;
-        };
+        // Nothing of the command runs before the greeting, and bubblewrap killed while it starts can
+        // leave a child behind: `listen` kills as soon as there is something to kill.
+        let Some(inside) = &self.inside else { return };
         if !self.host.sandboxed {
             // The first process adopts orphans; it goes last, so that none escapes.
             for _ in 0..200 {
@@ -567,7 +566,7 @@ fn pipe(host: &Host, limit: u64) -> io::Result<(Stream, OwnedFd)> {
 
 /// The arguments of the part before bubblewrap: see `init/main.rs`.
 fn outer_words(host: &Host, limits: &Limits, fixed: bool, doors: &[OwnedFd]) -> Vec<OsString> {
-    let mut words = vec!["outer".to_owned(), std::process::id().to_string()];
+    let mut words = vec!["outer".to_owned()];
     let (uid, gid) = host
         .drop
         .map_or((-1, -1), |(uid, gid)| (uid.into(), gid.into()));

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstatvfs, openat, stat, statat};
+use rustix::io::Errno;
 
 use super::tree;
 
@@ -54,7 +55,11 @@ impl Processes {
                 continue;
             };
             // A process may end between the list and the read.
-            if let Some(stat) = self.read(pid, "stat").as_deref().and_then(parse_stat) {
+            if let Some(stat) = self
+                .read(pid, "stat")
+                .ok()
+                .and_then(|line| parse_stat(&line))
+            {
                 all.insert(pid, stat);
             }
         }
@@ -100,12 +105,23 @@ impl Processes {
         false
     }
 
-    /// Resident bytes with shared pages counted once. Slower; where it may not be read, `rss`.
+    /// Resident bytes with shared pages counted once. Slower; `rss` where it may not be read.
     pub(super) fn proportional(&self, sample: &Sample) -> u64 {
         let parts = sample.processes.iter().map(|&pid| {
-            let text = self.read(pid, "smaps_rollup").unwrap_or_default();
-            let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-            line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+            match self.read(pid, "smaps_rollup") {
+                Ok(text) => {
+                    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+                    let number = line.and_then(|line| line.split_whitespace().next());
+                    // A process that is just ending has no memory and no such line.
+                    Some(
+                        number
+                            .and_then(|number| number.parse::<u64>().ok())
+                            .unwrap_or(0),
+                    )
+                }
+                Err(Errno::NOENT | Errno::SRCH) => Some(0),
+                Err(_) => None,
+            }
         });
         let parts: Option<Vec<u64>> = parts.collect();
         parts.map_or(sample.rss, |parts| parts.iter().sum::<u64>() << 10)
@@ -147,18 +163,18 @@ impl Processes {
         processes.len()
     }
 
-    fn read(&self, pid: u32, file: &str) -> Option<String> {
+    fn read(&self, pid: u32, file: &str) -> Result<String, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = openat(&self.proc, format!("{pid}/{file}"), flags, Mode::empty()).ok()?;
+        let file = openat(&self.proc, format!("{pid}/{file}"), flags, Mode::empty())?;
         let mut bytes = vec![0; 4096];
         let mut filled = 0;
         while filled < bytes.len() {
-            match rustix::io::read(&file, &mut bytes[filled..]).ok()? {
+            match rustix::io::read(&file, &mut bytes[filled..])? {
                 0 => break,
                 count => filled += count,
             }
         }
-        Some(String::from_utf8_lossy(&bytes[..filled]).into_owned())
+        Ok(String::from_utf8_lossy(&bytes[..filled]).into_owned())
     }
 }
 

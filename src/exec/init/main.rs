@@ -28,7 +28,6 @@ unsafe extern "C" {
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
     fn fork() -> c_int;
     fn getpid() -> c_int;
-    fn getppid() -> c_int;
     fn kill(pid: c_int, signal: c_int) -> c_int;
     fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     fn pause() -> c_int;
@@ -90,11 +89,10 @@ extern "C" fn main(_count: c_int, arguments: Arguments) -> c_int {
     }
 }
 
-/// Arguments: `outer PARENT UID GID NO_RANDOM CGROUPS fd.. LIMITS (resource soft hard).. -- argv`.
+/// Arguments: `outer UID GID NO_RANDOM CGROUPS fd.. LIMITS (resource soft hard).. -- argv`.
 /// UID -1 keeps the present user.
 unsafe fn outer(mut words: Words) -> ! {
     unsafe {
-        let parent = words.number() as c_int;
         let (uid, gid) = (words.number(), words.number());
         let fixed_addresses = words.number() == 1;
         for _ in 0..words.number() {
@@ -124,11 +122,6 @@ unsafe fn outer(mut words: Words) -> ! {
         {
             fail(b"cannot give up root\n\0");
         }
-        // After the change of user, which clears it. The supervisor may have died before this.
-        prctl(PR_SET_PDEATHSIG, SIGKILL as c_ulong);
-        if getppid() != parent {
-            _exit(125);
-        }
         let nothing = [ptr::null()];
         execve(*words.next, words.next, nothing.as_ptr());
         fail(b"cannot execute the next program\n\0")
@@ -155,6 +148,9 @@ unsafe fn init(mut words: Words) -> ! {
         if !first {
             prctl(PR_SET_CHILD_SUBREAPER, 1 as c_ulong);
         }
+        // If the supervisor died before this process could be bound to its life, nobody listens to
+        // the greeting, and this ends. So `outer` need not, and must not, bind bubblewrap: killed
+        // between its fork and its message to the child, it would leave a child that waits for ever.
         hello(control);
         if processes >= 0 {
             // Set here and not outside, so that it counts in this user namespace only.
