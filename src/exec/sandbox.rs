@@ -15,7 +15,7 @@ use crate::cancel::Cancel;
 use super::cgroup::Hierarchy;
 use super::command::{Bind, Command, Ended, SandboxError, Status};
 use super::supervise::{self, Host};
-use super::{spawn, tree};
+use super::{spawn, tree, words};
 
 /// The user and group of nobody, also inside.
 const NOBODY: (u32, u32) = (65534, 65534);
@@ -128,11 +128,14 @@ impl Sandbox {
         let machine = |what: &str, error: io::Error| NoSandbox::Machine(format!("{what}: {error}"));
         let image = spawn::image().map_err(|error| machine("memory files", error))?;
         let (hierarchy, metering) = meter(metering)?;
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let counts_apart = words::counts_apart(&release);
         let host = Host {
             image,
             hierarchy,
             drop: None,
             sandboxed: false,
+            counts_apart,
         };
         if policy == Policy::UnsafeNone {
             let features = Features {
@@ -181,7 +184,7 @@ impl Sandbox {
     /// # Errors
     /// [`SandboxError`]; none of its cases says anything about the command itself.
     pub fn run(&self, command: &Command, cancel: &Cancel) -> Result<Ended, SandboxError> {
-        supervise::validate(command)?;
+        words::validate(command)?;
         let wrapper = self.wrapper(command)?;
         supervise::run(&self.0.host, wrapper, command, cancel)
     }

@@ -1,14 +1,17 @@
 //! Starts the program of `init/main.rs` with exactly the descriptors it needs. Uses `posix_spawn`,
 //! which does not copy the page tables of a large caller, and lets no descriptor leak into a child
-//! that another thread starts at the same time. Must not wait and must not interpret.
+//! that another thread starts at the same time. Also the plain calls around a child: its messages,
+//! waiting, reaping. Must not decide anything.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Seek, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::process::Pid;
 
@@ -269,4 +272,43 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Option<Message>> {
         (5, letter) => Message::Failed(letter, value),
         _ => return Err(io::Error::other("a broken message from the sandbox")),
     }))
+}
+
+/// Waits for the child and gives the processor time of it and all it waited for, and the resident
+/// bytes of the largest of them.
+pub(super) fn reap(pid: Pid) -> (Duration, u64) {
+    let mut status = 0;
+    // SAFETY: all zero is a valid value; the call fills what it is given.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        while libc::wait4(pid.as_raw_pid(), &mut status, 0, &mut usage) < 0
+            && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+        {}
+        usage
+    };
+    let time = |value: libc::timeval| {
+        Duration::from_secs(value.tv_sec as u64) + Duration::from_micros(value.tv_usec as u64)
+    };
+    (
+        time(usage.ru_utime) + time(usage.ru_stime),
+        (usage.ru_maxrss as u64) << 10,
+    )
+}
+
+pub(super) fn is_readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
+    wait(&[fd], timeout)
+}
+
+/// Whether one of `fds` has something to read, or its other end is closed.
+pub(super) fn wait(fds: &[BorrowedFd<'_>], timeout: Duration) -> bool {
+    let mut fds: Vec<PollFd<'_>> = fds
+        .iter()
+        .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+        .collect();
+    let timeout = Timespec {
+        tv_sec: timeout.as_secs().min(3600) as i64,
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // An interrupted or failed wait only means that the caller looks earlier.
+    matches!(poll(&mut fds, Some(&timeout)), Ok(ready) if ready > 0)
 }

@@ -6,22 +6,20 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::cancel::Cancel;
 
 use super::cgroup::{Group, Hierarchy};
-use super::command::{Collected, Command, Ended, Limit, Limits, SandboxError, Status, Usage};
-use super::spawn::{self, Message, Spawn};
+use super::command::{Collected, Command, Ended, Limit, SandboxError, Status, Usage};
+use super::spawn::{self, Message, Spawn, is_readable, reap, wait};
+use super::stream::{Stream, pipe};
 use super::tree;
 use super::watch::{self, Disk, Processes};
+use super::words::{init_words, is_host_trouble, outer_words, setup_failed};
 
 /// Between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(200);
@@ -38,6 +36,8 @@ pub(super) struct Host {
     pub(super) drop: Option<(u32, u32)>,
     /// Whether runs have a namespace of their own.
     pub(super) sandboxed: bool,
+    /// Whether the kernel counts a user's processes for each namespace: see [`counts_apart`].
+    pub(super) counts_apart: bool,
 }
 
 /// Runs `command` behind `wrapper`, the whole command line of bubblewrap up to its program, empty
@@ -116,12 +116,6 @@ struct Inside {
     shm: OwnedFd,
 }
 
-struct Stream {
-    pipe: Option<OwnedFd>,
-    bytes: Vec<u8>,
-    limit: usize,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     No,
@@ -145,9 +139,9 @@ impl<'a> Run<'a> {
     ) -> io::Result<Run<'a>> {
         let limits = &command.limits;
         let input = spawn::input(command.stdin.as_deref())?;
-        let (output, stdout) = pipe(host, limits.output)?;
-        let (errors, stderr) = pipe(host, limits.output)?;
-        let (mut results, results_end) = pipe(host, limits.results)?;
+        let (output, stdout) = pipe(host.drop, limits.output)?;
+        let (errors, stderr) = pipe(host.drop, limits.output)?;
+        let (mut results, results_end) = pipe(host.drop, limits.results)?;
         let (ours, theirs) = spawn::socket_pair()?;
         let theirs = spawn::raise(theirs)?;
         let doors = match &group {
@@ -172,6 +166,7 @@ impl<'a> Run<'a> {
         argv.extend(wrapper);
         argv.push(program);
         argv.extend(init_words(
+            host,
             command,
             &theirs,
             command.results.then_some(&results_end),
@@ -516,198 +511,4 @@ impl Drop for Run<'_> {
             reap(self.pid);
         }
     }
-}
-
-impl Stream {
-    /// Takes what is there, at most 1 MiB at a time; whether that was more than the limit.
-    fn read(&mut self) -> bool {
-        let mut buffer = [0; 32 << 10];
-        for _ in 0..32 {
-            let Some(pipe) = &self.pipe else { return false };
-            match rustix::io::read(pipe, &mut buffer) {
-                Ok(0) => self.pipe = None,
-                Ok(count) => {
-                    let room = self.limit - self.bytes.len();
-                    self.bytes.extend_from_slice(&buffer[..count.min(room)]);
-                    if count > room {
-                        self.pipe = None;
-                        return true;
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(_) => return false,
-            }
-        }
-        false
-    }
-}
-
-fn pipe(host: &Host, limit: u64) -> io::Result<(Stream, OwnedFd)> {
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    rustix::io::ioctl_fionbio(&reader, true)?;
-    if let Some((uid, gid)) = host.drop {
-        // So that the command can open /dev/stdout and /proc/self/fd/1.
-        let (uid, gid) = (
-            rustix::process::Uid::from_raw(uid),
-            rustix::process::Gid::from_raw(gid),
-        );
-        rustix::fs::fchown(&writer, Some(uid), Some(gid))?;
-    }
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    Ok((
-        Stream {
-            pipe: Some(reader),
-            bytes: Vec::new(),
-            limit,
-        },
-        spawn::raise(writer)?,
-    ))
-}
-
-/// The arguments of the part before bubblewrap: see `init/main.rs`.
-fn outer_words(host: &Host, limits: &Limits, fixed: bool, doors: &[OwnedFd]) -> Vec<OsString> {
-    let mut words = vec!["outer".to_owned()];
-    let (uid, gid) = host
-        .drop
-        .map_or((-1, -1), |(uid, gid)| (uid.into(), gid.into()));
-    words.extend([
-        i64::to_string(&uid),
-        i64::to_string(&gid),
-        u8::from(fixed).to_string(),
-    ]);
-    words.push(doors.len().to_string());
-    words.extend(doors.iter().map(|door| door.as_raw_fd().to_string()));
-    // One second more than the whole tree may have: the tree's own count comes first.
-    let cpu = limits.cpu.as_secs().saturating_add(2);
-    let wanted = [
-        (libc::RLIMIT_CPU, cpu),
-        (libc::RLIMIT_FSIZE, limits.file_size),
-        (libc::RLIMIT_STACK, limits.stack),
-        (libc::RLIMIT_CORE, 0),
-        (libc::RLIMIT_NOFILE, 1024),
-    ];
-    words.push(wanted.len().to_string());
-    for (resource, value) in wanted {
-        let mut present = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: libc::RLIM_INFINITY,
-        };
-        // SAFETY: fills the structure it is given; on failure the default stands.
-        unsafe { libc::getrlimit(resource, &mut present) };
-        let value = value.min(present.rlim_max).to_string();
-        words.extend([resource.to_string(), value.clone(), value]);
-    }
-    words.into_iter().map(OsString::from).collect()
-}
-
-/// The arguments of the sandbox's first process: see `init/main.rs`.
-fn init_words(command: &Command, control: &OwnedFd, results: Option<&OwnedFd>) -> Vec<OsString> {
-    // The first process counts too; the rest is room in which an excess can be seen.
-    let processes = command.limits.processes.saturating_add(5);
-    let mut words: Vec<OsString> = vec![
-        "init".into(),
-        control.as_raw_fd().to_string().into(),
-        results.map_or(-1, AsRawFd::as_raw_fd).to_string().into(),
-        processes.to_string().into(),
-        command.cwd.clone().into(),
-        command.env.len().to_string().into(),
-    ];
-    for (name, value) in &command.env {
-        let mut word = name.clone();
-        word.push("=");
-        word.push(value);
-        words.push(word);
-    }
-    words.extend(command.argv.iter().cloned());
-    words
-}
-
-/// Error numbers that say something about the machine at this moment, not about the program.
-fn is_host_trouble(error: i32) -> bool {
-    use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, ETXTBSY};
-    [EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, ETXTBSY].contains(&error)
-}
-
-/// bubblewrap ended before anything of the command ran; its own words say why.
-fn setup_failed(stderr: &[u8]) -> SandboxError {
-    let text = String::from_utf8_lossy(stderr).trim().to_owned();
-    let passing = [
-        "No space left",
-        "Cannot allocate memory",
-        "Resource temporarily unavailable",
-        "Too many open files",
-        "control group",
-    ];
-    if text.is_empty() || passing.iter().any(|words| text.contains(words)) {
-        SandboxError::Transient(format!("the sandbox did not start: {text}"))
-    } else {
-        SandboxError::Setup(text)
-    }
-}
-
-/// Waits for the child and gives the processor time of it and all it waited for, and the resident
-/// bytes of the largest of them.
-fn reap(pid: Pid) -> (Duration, u64) {
-    let mut status = 0;
-    // SAFETY: all zero is a valid value; the call fills what it is given.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        while libc::wait4(pid.as_raw_pid(), &mut status, 0, &mut usage) < 0
-            && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-        {}
-        usage
-    };
-    let time = |value: libc::timeval| {
-        Duration::from_secs(value.tv_sec as u64) + Duration::from_micros(value.tv_usec as u64)
-    };
-    (
-        time(usage.ru_utime) + time(usage.ru_stime),
-        (usage.ru_maxrss as u64) << 10,
-    )
-}
-
-fn is_readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
-    wait(&[fd], timeout)
-}
-
-/// Whether one of `fds` has something to read, or its other end is closed.
-fn wait(fds: &[BorrowedFd<'_>], timeout: Duration) -> bool {
-    let mut fds: Vec<PollFd<'_>> = fds
-        .iter()
-        .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
-        .collect();
-    let timeout = Timespec {
-        tv_sec: timeout.as_secs().min(3600) as i64,
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
-    // An interrupted or failed wait only means that the caller looks earlier.
-    matches!(poll(&mut fds, Some(&timeout)), Ok(ready) if ready > 0)
-}
-
-/// Checks what [`run`] relies on.
-pub(super) fn validate(command: &Command) -> Result<(), SandboxError> {
-    let wrong = |what: String| Err(SandboxError::Setup(what));
-    if command.argv.is_empty() {
-        return wrong("no program given".into());
-    }
-    if !command.cwd.is_absolute() {
-        return wrong(format!(
-            "the working directory {} is not absolute",
-            command.cwd.display()
-        ));
-    }
-    for name in command.env.keys() {
-        if name.is_empty() || name.as_bytes().contains(&b'=') {
-            return wrong(format!("{name:?} is no name of an environment variable"));
-        }
-    }
-    if let Some(prefix) = &command.collect
-        && (prefix.parent() != Some(Path::new("/tmp")) || prefix.file_name().is_none())
-    {
-        return wrong(format!(
-            "can only collect /tmp/NAME, not {}",
-            prefix.display()
-        ));
-    }
-    Ok(())
 }
