@@ -11,7 +11,7 @@ use crate::config::{self, Config, ModelConfig};
 use crate::digest::Digest;
 use crate::engine::{Db, DriveError, Driver, EngineDb, Executor, Failure, Hold, Ledger, Observer, Registry};
 use crate::exec::answer::{Calibration, Replay, ReplayError, Replays};
-use crate::exec::sandbox::{NoSandbox, Policy, Sandbox};
+use crate::exec::{NoSandbox, Policy, Sandbox};
 use crate::exec::toolchain::{Toolchain, ToolchainError};
 use crate::exec::{base, fetch, program, run, runner::Workshop, trees::Trees, verdict};
 use crate::job::{Job, Key};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::common::{CliResult, exit, print};
 use crate::app::Project;
-use crate::exec::sandbox::{Policy, Sandbox};
+use crate::exec::{Policy, Sandbox};
 use crate::exec::toolchain::{Toolchain, find};
 
 /// Say what this machine has for a run, what is missing, and how to get it.

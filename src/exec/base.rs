@@ -10,7 +10,7 @@ use super::commands::{self, Recorded, Understood};
 use super::layout::{RECORD, TREE, in_tree};
 use super::recorder;
 use super::runner::{Call, Workshop, compiler_limits, end_doc, host};
-use super::sandbox::{Bind, Limits, Status};
+use super::{Bind, Limits, Status};
 use super::trees::open_to_all;
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};

@@ -10,7 +10,7 @@ use super::base::snapshot;
 use super::commands;
 use super::layout::TREE;
 use super::runner::{Call, Workshop, compiler_limits, host};
-use super::sandbox::{Ended, Status};
+use super::{Ended, Status};
 use super::trees::open_to_all;
 use crate::digest::Digest;
 use crate::engine::{Context, Failure};

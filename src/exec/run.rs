@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::layout::{SANITIZER_LOG, TREE};
 use super::runner::{Call, Workshop, end_doc};
-use super::sandbox::Limits;
+use super::Limits;
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::layout::{BIN, OUT, REPORT_HEADER, TREE};
 use super::recorder;
-use super::sandbox::{Bind, Command, Ended, Limit, Limits, Sandbox, SandboxError, Status};
+use super::{Bind, Command, Ended, Limit, Limits, Sandbox, SandboxError, Status};
 use super::toolchain::Toolchain;
 use super::trees::Trees;
 use crate::cancel::Cancel;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::base::{self, describe};
 use super::replay::{Replacement, Replay, Stuck, splice_all};
 use super::runner::{Workshop, host, limit_name};
-use super::sandbox::Status;
+use super::Status;
 use super::trees::open_to_all;
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};

@@ -1,0 +1,141 @@
+//! What is said to the program of `init/main.rs` on its command line, and what its failures mean.
+//! Must agree with that program word for word.
+
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::command::{Command, Limits, SandboxError};
+use super::supervise::Host;
+
+/// Checks what the supervisor relies on.
+pub(super) fn validate(command: &Command) -> Result<(), SandboxError> {
+    let wrong = |what: String| Err(SandboxError::Setup(what));
+    if command.argv.is_empty() {
+        return wrong("no program given".into());
+    }
+    if !command.cwd.is_absolute() {
+        return wrong(format!(
+            "the working directory {} is not absolute",
+            command.cwd.display()
+        ));
+    }
+    for name in command.env.keys() {
+        if name.is_empty() || name.as_bytes().contains(&b'=') {
+            return wrong(format!("{name:?} is no name of an environment variable"));
+        }
+    }
+    if let Some(prefix) = &command.collect
+        && (prefix.parent() != Some(Path::new("/tmp")) || prefix.file_name().is_none())
+    {
+        return wrong(format!(
+            "can only collect /tmp/NAME, not {}",
+            prefix.display()
+        ));
+    }
+    Ok(())
+}
+
+/// The arguments of the part before bubblewrap: see `init/main.rs`.
+pub(super) fn outer_words(
+    host: &Host,
+    limits: &Limits,
+    fixed: bool,
+    doors: &[OwnedFd],
+) -> Vec<OsString> {
+    let mut words = vec!["outer".to_owned()];
+    let (uid, gid) = host
+        .drop
+        .map_or((-1, -1), |(uid, gid)| (uid.into(), gid.into()));
+    words.extend([
+        i64::to_string(&uid),
+        i64::to_string(&gid),
+        u8::from(fixed).to_string(),
+    ]);
+    words.push(doors.len().to_string());
+    words.extend(doors.iter().map(|door| door.as_raw_fd().to_string()));
+    // One second more than the whole tree may have: the tree's own count comes first.
+    let cpu = limits.cpu.as_secs().saturating_add(2);
+    let wanted = [
+        (libc::RLIMIT_CPU, cpu),
+        (libc::RLIMIT_FSIZE, limits.file_size),
+        (libc::RLIMIT_STACK, limits.stack),
+        (libc::RLIMIT_CORE, 0),
+        (libc::RLIMIT_NOFILE, 1024),
+    ];
+    words.push(wanted.len().to_string());
+    for (resource, value) in wanted {
+        let mut present = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: fills the structure it is given; on failure the default stands.
+        unsafe { libc::getrlimit(resource, &mut present) };
+        let value = value.min(present.rlim_max).to_string();
+        words.extend([resource.to_string(), value.clone(), value]);
+    }
+    words.into_iter().map(OsString::from).collect()
+}
+
+/// The arguments of the sandbox's first process: see `init/main.rs`.
+pub(super) fn init_words(
+    host: &Host,
+    command: &Command,
+    control: &OwnedFd,
+    results: Option<&OwnedFd>,
+) -> Vec<OsString> {
+    // The first process counts too; the rest is room in which an excess can be seen.
+    let processes = match host.sandboxed && host.counts_apart {
+        true => i64::from(command.limits.processes) + 5,
+        false => -1,
+    };
+    let mut words: Vec<OsString> = vec![
+        "init".into(),
+        control.as_raw_fd().to_string().into(),
+        results.map_or(-1, AsRawFd::as_raw_fd).to_string().into(),
+        processes.to_string().into(),
+        command.cwd.clone().into(),
+        command.env.len().to_string().into(),
+    ];
+    for (name, value) in &command.env {
+        let mut word = name.clone();
+        word.push("=");
+        word.push(value);
+        words.push(word);
+    }
+    words.extend(command.argv.iter().cloned());
+    words
+}
+
+/// Error numbers that say something about the machine at this moment, not about the program.
+pub(super) fn is_host_trouble(error: i32) -> bool {
+    use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, ETXTBSY};
+    [EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, ETXTBSY].contains(&error)
+}
+
+/// bubblewrap ended before anything of the command ran; its own words say why.
+pub(super) fn setup_failed(stderr: &[u8]) -> SandboxError {
+    let text = String::from_utf8_lossy(stderr).trim().to_owned();
+    let passing = [
+        "No space left",
+        "Cannot allocate memory",
+        "Resource temporarily unavailable",
+        "Too many open files",
+        "control group",
+    ];
+    if text.is_empty() || passing.iter().any(|words| text.contains(words)) {
+        SandboxError::Transient(format!("the sandbox did not start: {text}"))
+    } else {
+        SandboxError::Setup(text)
+    }
+}
+
+/// Whether `RLIMIT_NPROC` counts in each user namespace for itself, which it does since Linux 5.14.
+/// Before that it would count what the same user runs elsewhere. Takes the kernel's release.
+pub(super) fn counts_apart(release: &str) -> bool {
+    let mut parts = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(str::parse::<u32>);
+    matches!((parts.next(), parts.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (5, 14))
+}
