@@ -2,7 +2,7 @@
 //! that say passed, failed and skipped; nothing here knows any particular test runner, and
 //! nothing here decides what counts as a pass (see [`super::fold`]).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::fmt::Write as _;
 
@@ -134,24 +134,28 @@ impl LineParser {
     }
 
     fn line(&self, line: &[u8]) -> Vec<(Outcome, String)> {
-        let mut taken: Vec<(std::ops::Range<usize>, Outcome, String)> = Vec::new();
+        // By where they begin; they never overlap, so only the nearest one before can be in the way.
+        let mut taken: BTreeMap<usize, (usize, Outcome, String)> = BTreeMap::new();
         for (outcome, regex) in &self.patterns {
             for captures in regex.captures_iter(line) {
                 let whole = captures.get(0).expect("group 0 is the match").range();
-                if taken
-                    .iter()
-                    .any(|(t, ..)| whole.start < t.end && t.start < whole.end)
+                let nearest = taken.range(..whole.end.max(whole.start + 1)).next_back();
+                if nearest
+                    .is_some_and(|(start, (end, ..))| *end > whole.start || *start == whole.start)
                 {
                     continue;
                 }
                 let name = captures
                     .name("name")
                     .map_or(&line[whole.clone()], |m| m.as_bytes());
-                taken.push((whole, *outcome, lossless(name.trim_ascii())));
+                let name = lossless(name.trim_ascii());
+                taken.insert(whole.start, (whole.end, *outcome, name));
             }
         }
-        taken.sort_by_key(|(range, ..)| range.start);
-        taken.into_iter().map(|(_, o, name)| (o, name)).collect()
+        taken
+            .into_values()
+            .map(|(_, outcome, name)| (outcome, name))
+            .collect()
     }
 }
 
@@ -245,6 +249,13 @@ mod tests {
             short(&parser, b"PASS a;FAIL b;PASS c;"),
             ["a Passed", "b Failed", "c Passed"]
         );
+    }
+
+    #[test]
+    fn one_endless_line_is_read_all_the_same() {
+        let parser = LineParser::new(&["\\+(?<name>.)"], &["-(?<name>.)"], &[]).unwrap();
+        let log = b"+a-b".repeat(100_000);
+        assert_eq!(parser.parse(&log).len(), 200_000);
     }
 
     #[test]

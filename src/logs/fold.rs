@@ -46,7 +46,8 @@ pub enum Usual {
     Flaky,
 }
 
-/// What a run is measured against: a baseline, or the part of it that one shard runs.
+/// What a run is measured against: the baseline of the same shard, since ordinals of equal names
+/// are counted within one log.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Expected {
     /// The denominator: every case of the baseline that is not skipped there.

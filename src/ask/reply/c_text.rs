@@ -151,7 +151,8 @@ impl<'a> CText<'a> {
                     }
                 }
                 Token::Mark(b';') if braces == 0 && parens == 0 => {
-                    if function_names(&tokens[before..i]).is_empty() {
+                    // Only a head can be followed by declarations and then by a body.
+                    if !function_names(&tokens[item..i]).is_empty() {
                         before = item;
                     }
                     item = i + 1;

@@ -4,6 +4,7 @@
 
 use std::sync::LazyLock;
 
+use bstr::ByteSlice;
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -38,20 +39,18 @@ pub(super) struct Found {
 
 /// The frame in `line`, anywhere in it. `whole` is false for a last line without a line end.
 pub(super) fn find(line: &[u8], whole: bool) -> Option<Found> {
-    // `#0 0x55 in f /a.c:1:2`, `#0 0x55  (prog+0x1)`; ThreadSanitizer: `#0 f /a.c:1 (prog+0x1)`.
-    static START: LazyLock<Regex> =
-        LazyLock::new(|| bytes_regex(r"#(\d{1,9}) (?:0x([0-9a-f]{1,16}) (?:in )?)?"));
-    if !whole {
+    // `#0 0x55 in f /a.c:1:2`, `#0 0x55  (prog+0x1)`
+    static ADDRESS: LazyLock<Regex> =
+        LazyLock::new(|| bytes_regex(r"#(\d{1,9}) 0x([0-9a-f]{1,16}) (?:in )?"));
+    // ThreadSanitizer: `    #0 f /a.c:1 (prog+0x1)`. Without the indentation, `#3 something` is
+    // anybody's text.
+    static NAME: LazyLock<Regex> = LazyLock::new(|| bytes_regex(r"^ {4,}#(\d{1,9}) "));
+    if !whole || !line.contains(&b'#') {
         return None;
     }
-    let start = START.captures(line)?;
+    let start = ADDRESS.captures(line).or_else(|| NAME.captures(line))?;
     let at = start.get(0).expect("group 0 is the match");
     let address = start.get(2).map(|m| hex(m.as_bytes()));
-    let before = &line[..at.start()];
-    if address.is_none() && !(before.len() >= 4 && before.iter().all(|b| *b == b' ')) {
-        // `#3 something` may be anybody's text; ThreadSanitizer indents its frames by four.
-        return None;
-    }
     let rest = String::from_utf8_lossy(&line[at.end()..]).into_owned();
     let mut frame = Frame {
         number: std::str::from_utf8(&start[1]).ok()?.parse().ok()?,
@@ -63,7 +62,7 @@ pub(super) fn find(line: &[u8], whole: bool) -> Option<Found> {
     }
     fill(&mut frame, rest.trim());
     Some(Found {
-        start: at.start(),
+        start: at.start() + line[at.start()..].find_byte(b'#').unwrap_or(0),
         frame,
     })
 }
@@ -213,6 +212,7 @@ mod tests {
                 "2 __libc_start_main csu/../csu/libc-start.c 360 3 -",
             ),
             ("ok 3    #0 0x55 in f a.c:7ok 4 - b", "0 f a.c 7 - -"),
+            ("test #3     #1 0x55 in f a.c:7", "1 f a.c 7 - -"),
             (
                 "    #0 0x55 in f.part.0 (/tmp/x/p+0x9)",
                 "0 f.part.0 - - - /tmp/x/p",
