@@ -14,7 +14,14 @@ const SOURCE: &str = "src/exec/init/main.rs";
 
 /// What the digest covers: everything that decides what a pure query gives.
 const PURE: &[&str] = &[
-    "src/ask", "src/lang", "src/logs", "src/oss", "src/stats", "src/subject", "queries", "Cargo.lock",
+    "src/ask",
+    "src/lang",
+    "src/logs",
+    "src/oss",
+    "src/stats",
+    "src/subject",
+    "queries",
+    "Cargo.lock",
 ];
 
 fn main() {
@@ -37,7 +44,10 @@ fn hash_code() {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(&bytes);
     }
-    println!("cargo::rustc-env=EVERBENCH_CODE={}", hasher.finalize().to_hex());
+    println!(
+        "cargo::rustc-env=EVERBENCH_CODE={}",
+        hasher.finalize().to_hex()
+    );
 }
 
 fn collect(path: &Path, files: &mut Vec<PathBuf>) {

@@ -9,10 +9,12 @@ use crate::ask;
 use crate::cancel::Cancel;
 use crate::config::{self, Config, ModelConfig};
 use crate::digest::Digest;
-use crate::engine::{Db, DriveError, Driver, EngineDb, Executor, Failure, Hold, Ledger, Observer, Registry};
+use crate::engine::{
+    Db, DriveError, Driver, EngineDb, Executor, Failure, Hold, Ledger, Observer, Registry,
+};
 use crate::exec::answer::{Calibration, Replay, ReplayError, Replays};
-use crate::exec::{NoSandbox, Policy, Sandbox};
 use crate::exec::toolchain::{Toolchain, ToolchainError};
+use crate::exec::{NoSandbox, Policy, Sandbox};
 use crate::exec::{base, fetch, program, run, runner::Workshop, trees::Trees, verdict};
 use crate::job::{Job, Key};
 use crate::lang::QueryTexts;
@@ -20,7 +22,10 @@ use crate::oss::inputs::{Answers, Model, ModelSpec, Origin, Scoring, Settings, S
 use crate::oss::leaderboard::{self, RowFacts};
 use crate::oss::{artifact, baseline, case, population};
 use crate::source::{self, ReadError};
-use crate::store::{Access, Completed, Manifest as EvaluationManifest, Provenance, Reader, Store, StoreError, StoreLedger};
+use crate::store::{
+    Access, Completed, Manifest as EvaluationManifest, Provenance, Reader, Store, StoreError,
+    StoreLedger,
+};
 use crate::subject::{self, Manifest, Preset, Problems, Source, UnknownPreset};
 
 /// The program's name and version, as provenance says it.
@@ -142,7 +147,12 @@ impl Project {
         };
         let config = Config::parse(&text, &path)?;
         let (manifest, manifest_dir) = read_manifest(dir, &config)?;
-        Ok(Project { dir: dir.to_path_buf(), config, manifest: Arc::new(manifest), manifest_dir })
+        Ok(Project {
+            dir: dir.to_path_buf(),
+            config,
+            manifest: Arc::new(manifest),
+            manifest_dir,
+        })
     }
 
     /// The store's folder.
@@ -152,7 +162,10 @@ impl Project {
 }
 
 fn read_manifest(dir: &Path, config: &Config) -> Result<(Manifest, PathBuf), AppError> {
-    let read = |path: &Path| std::fs::read_to_string(path).map_err(|e| AppError::Input(format!("{}: {e}", path.display())));
+    let read = |path: &Path| {
+        std::fs::read_to_string(path)
+            .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))
+    };
     if let Some(path) = &config.subject.manifest {
         let path = dir.join(path);
         let manifest = Manifest::parse(&read(&path)?, &path.display().to_string())?;
@@ -161,7 +174,10 @@ fn read_manifest(dir: &Path, config: &Config) -> Result<(Manifest, PathBuf), App
     }
     let name = config.subject.preset.as_deref().unwrap_or_default();
     match subject::preset(name)? {
-        Preset::Text(text) => Ok((Manifest::parse(text, &format!("preset {name}"))?, dir.to_path_buf())),
+        Preset::Text(text) => Ok((
+            Manifest::parse(text, &format!("preset {name}"))?,
+            dir.to_path_buf(),
+        )),
         Preset::Path(path) => {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
             let manifest = Manifest::parse(&read(&path)?, &path.display().to_string())?;
@@ -179,14 +195,32 @@ struct Answering {
 fn models(project: &Project, only: &[String]) -> Result<Vec<Answering>, AppError> {
     for name in only {
         if !project.config.models.iter().any(|m| m.name == *name) {
-            let known: Vec<&str> = project.config.models.iter().map(|m| m.name.as_str()).collect();
-            return Err(AppError::Input(format!("there is no model `{name}` in {}; there are: {}", config::FILE, known.join(", "))));
+            let known: Vec<&str> = project
+                .config
+                .models
+                .iter()
+                .map(|m| m.name.as_str())
+                .collect();
+            return Err(AppError::Input(format!(
+                "there is no model `{name}` in {}; there are: {}",
+                config::FILE,
+                known.join(", ")
+            )));
         }
     }
-    let wanted = project.config.models.iter().filter(|m| only.is_empty() || only.contains(&m.name));
-    let found: Vec<Answering> = wanted.map(|m| answering(project, m)).collect::<Result<_, _>>()?;
+    let wanted = project
+        .config
+        .models
+        .iter()
+        .filter(|m| only.is_empty() || only.contains(&m.name));
+    let found: Vec<Answering> = wanted
+        .map(|m| answering(project, m))
+        .collect::<Result<_, _>>()?;
     if found.is_empty() {
-        return Err(AppError::Input(format!("{} names no model\n  help: add a `[[model]]`; `everbench init` in a fresh folder shows some", config::FILE)));
+        return Err(AppError::Input(format!(
+            "{} names no model\n  help: add a `[[model]]`; `everbench init` in a fresh folder shows some",
+            config::FILE
+        )));
     }
     Ok(found)
 }
@@ -197,7 +231,10 @@ fn answering(project: &Project, model: &ModelConfig) -> Result<Answering, AppErr
         (None, Some(path)) => {
             let replay = Arc::new(Replay::read(&project.dir.join(path))?);
             let header = &replay.header;
-            let answers = Answers::Replay { revision: header.revision.clone(), sampling: header.sampling.clone() };
+            let answers = Answers::Replay {
+                revision: header.revision.clone(),
+                sampling: header.sampling.clone(),
+            };
             (answers, Some(header.card.clone()), Some(replay))
         }
         (None, None) => unreachable!("the project file was checked"),
@@ -207,7 +244,10 @@ fn answering(project: &Project, model: &ModelConfig) -> Result<Answering, AppErr
         answers,
         card: model.card.clone().or(card).unwrap_or_default(),
     };
-    Ok(Answering { spec: Arc::new(spec), replay })
+    Ok(Answering {
+        spec: Arc::new(spec),
+        replay,
+    })
 }
 
 /// The inputs of one evaluation in a database.
@@ -241,10 +281,32 @@ struct Plan {
 impl Plan {
     fn world(&self, reader: &Reader) -> World {
         let db = EngineDb::new(Arc::new(reader.clone()));
-        let settings = Settings::new(&db, self.queries.clone(), self.template.clone(), self.limit, self.iterations, self.seed);
-        let subject = Subject::new(&db, self.manifest.clone(), self.origin, self.toolchain.clone());
-        let models = self.models.iter().map(|spec| Model::new(&db, spec.clone())).collect();
-        World { db, settings, subject, models, scorings: self.scorings.clone() }
+        let settings = Settings::new(
+            &db,
+            self.queries.clone(),
+            self.template.clone(),
+            self.limit,
+            self.iterations,
+            self.seed,
+        );
+        let subject = Subject::new(
+            &db,
+            self.manifest.clone(),
+            self.origin,
+            self.toolchain.clone(),
+        );
+        let models = self
+            .models
+            .iter()
+            .map(|spec| Model::new(&db, spec.clone()))
+            .collect();
+        World {
+            db,
+            settings,
+            subject,
+            models,
+            scorings: self.scorings.clone(),
+        }
     }
 }
 
@@ -311,7 +373,11 @@ impl App {
                 .map_err(|e| AppError::Environment(format!("{}: {e}", store_dir.display())))?;
         }
         let store = Store::open(&store_dir, access, env!("CARGO_PKG_VERSION"))?;
-        Ok(App { project, store: Arc::new(store), writable: access == Access::ReadWrite })
+        Ok(App {
+            project,
+            store: Arc::new(store),
+            writable: access == Access::ReadWrite,
+        })
     }
 
     /// Opens the project in `dir` for commands that run nothing: for writing if that is possible,
@@ -327,9 +393,17 @@ impl App {
     }
 
     /// Runs everything that the rows lack, and gives the rows.
-    pub fn run(&self, options: &Options, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Evaluation, AppError> {
+    pub fn run(
+        &self,
+        options: &Options,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Evaluation, AppError> {
         let answering = models(&self.project, &options.models)?;
-        let compiler = options.compiler.as_ref().unwrap_or(&self.project.config.run.compiler);
+        let compiler = options
+            .compiler
+            .as_ref()
+            .unwrap_or(&self.project.config.run.compiler);
         let tools = Toolchain::probe(compiler, &programs(&self.project.manifest))?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
@@ -351,7 +425,10 @@ impl App {
     pub fn score(&self, options: &Options) -> Result<Evaluation, AppError> {
         let answering = models(&self.project, &options.models)?;
         let plan = self.plan(options, &answering, None)?;
-        let compiler = self.surrounding("compiler")?.map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+        let compiler = self
+            .surrounding("compiler")?
+            .map(|b| String::from_utf8_lossy(&b).into_owned())
+            .unwrap_or_default();
         let evaluation = self.drive(&plan, None, &Cancel::new(), &mut ())?;
         self.finish(evaluation, &plan, compiler)
     }
@@ -364,23 +441,42 @@ impl App {
     }
 
     /// Runs the audits of the cases in `wanted` and gives, per case, the two verdicts.
-    pub fn audit(&self, options: &Options, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Vec<Audited>, AppError> {
+    pub fn audit(
+        &self,
+        options: &Options,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Audited>, AppError> {
         let answering = models(&self.project, &options.models)?;
-        let compiler = options.compiler.as_ref().unwrap_or(&self.project.config.run.compiler);
+        let compiler = options
+            .compiler
+            .as_ref()
+            .unwrap_or(&self.project.config.run.compiler);
         let tools = Toolchain::probe(compiler, &programs(&self.project.manifest))?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
         let shop = Arc::new(self.workshop(options, tools)?);
-        let registry = registry(&shop, &plan, answering.iter().filter_map(|a| a.replay.clone()));
+        let registry = registry(
+            &shop,
+            &plan,
+            answering.iter().filter_map(|a| a.replay.clone()),
+        );
         let reader = self.store.reader()?;
         let mut world = plan.world(&reader);
         let ledger = StoreLedger::new(self.store.clone(), &reader, TOOL);
-        let driver = Driver { registry: &registry, ledger: &ledger, cores: options.jobs.unwrap_or_else(cores), cancel: cancel.clone() };
+        let driver = Driver {
+            registry: &registry,
+            ledger: &ledger,
+            cores: options.jobs.unwrap_or_else(cores),
+            cancel: cancel.clone(),
+        };
         let (settings, subject, models) = (world.settings, world.subject, world.models.clone());
         let driven = driver
-            .drive(&mut world.db, observer, |db| match audits(db, settings, subject, &models) {
-                Ok(audited) => (audited, Hold::default()),
-                Err(hold) => (Vec::new(), hold),
+            .drive(&mut world.db, observer, |db| {
+                match audits(db, settings, subject, &models) {
+                    Ok(audited) => (audited, Hold::default()),
+                    Err(hold) => (Vec::new(), hold),
+                }
             })
             .map_err(AppError::Drive)?;
         fault_of(&driven.hold)?;
@@ -388,21 +484,34 @@ impl App {
             return Err(failure_error(failure));
         }
         if !driven.hold.is_empty() {
-            return Err(AppError::Environment("the audit was stopped; run it again to go on".into()));
+            return Err(AppError::Environment(
+                "the audit was stopped; run it again to go on".into(),
+            ));
         }
         Ok(driven.value)
     }
 
     fn workshop(&self, options: &Options, tools: Toolchain) -> Result<Workshop, AppError> {
-        let policy = if options.unsafe_no_sandbox { Policy::UnsafeNone } else { Policy::Required };
+        let policy = if options.unsafe_no_sandbox {
+            Policy::UnsafeNone
+        } else {
+            Policy::Required
+        };
         let sandbox = Sandbox::probe(policy)?;
-        let environment = |e: std::io::Error| AppError::Environment(format!("the build cache: {e}"));
+        let environment =
+            |e: std::io::Error| AppError::Environment(format!("the build cache: {e}"));
         let root = trees_dir(&self.project.dir.join(".everbench")).map_err(environment)?;
         let trees = Trees::open(&root, TREES_BUDGET).map_err(environment)?;
-        Workshop::new(sandbox, tools, trees, &root).map_err(environment)
+        let recorder = std::env::current_exe().map_err(environment)?;
+        Workshop::new(sandbox, tools, trees, &recorder).map_err(environment)
     }
 
-    fn plan(&self, options: &Options, answering: &[Answering], tools: Option<&Toolchain>) -> Result<Plan, AppError> {
+    fn plan(
+        &self,
+        options: &Options,
+        answering: &[Answering],
+        tools: Option<&Toolchain>,
+    ) -> Result<Plan, AppError> {
         let run = &self.project.config.run;
         let manifest = self.project.manifest.clone();
         let toolchain: Arc<[u8]> = match tools {
@@ -416,7 +525,8 @@ impl App {
             Source::Crate(_) => Origin::Manifest,
             Source::Directory(directory) if tools.is_some() => {
                 let path = self.project.manifest_dir.join(&directory.path);
-                let tree = source::read_directory(&path, &directory.ignore, &source::Limits::default())?;
+                let tree =
+                    source::read_directory(&path, &directory.ignore, &source::Limits::default())?;
                 Origin::Snapshot(self.adopt_tree(&tree)?)
             }
             Source::Directory(_) => match self.surrounding("snapshot")? {
@@ -424,15 +534,24 @@ impl App {
                 None => return Err(nothing_stored()),
             },
         };
-        let read = |path: PathBuf| std::fs::read_to_string(&path).map_err(|e| AppError::Input(format!("{}: {e}", path.display())));
+        let read = |path: PathBuf| {
+            std::fs::read_to_string(&path)
+                .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))
+        };
         let template: Arc<str> = match &run.template {
             Some(path) => read(self.project.dir.join(path))?.into(),
-            None => ask::IMPROVE.default.into(),
+            None => ask::task("improve")
+                .expect("the task comes with the program")
+                .default
+                .into(),
         };
         let queries = match &run.queries {
             Some(dir) => {
                 let dir = self.project.dir.join(dir);
-                QueryTexts { functions: read(dir.join("functions.scm"))?, edits: read(dir.join("edits.scm"))? }
+                QueryTexts {
+                    functions: read(dir.join("functions.scm"))?,
+                    edits: read(dir.join("edits.scm"))?,
+                }
             }
             None => QueryTexts::c(),
         };
@@ -443,10 +562,17 @@ impl App {
             queries: Arc::new(queries),
             template,
             limit: options.limit.or(run.limit),
-            iterations: options.iterations.or(run.iterations).unwrap_or(manifest.scoring.iterations),
+            iterations: options
+                .iterations
+                .or(run.iterations)
+                .unwrap_or(manifest.scoring.iterations),
             seed: options.seed.unwrap_or(run.seed),
             models: answering.iter().map(|a| a.spec.clone()).collect(),
-            scorings: if options.scorings.is_empty() { score.scorings.clone() } else { options.scorings.clone() },
+            scorings: if options.scorings.is_empty() {
+                score.scorings.clone()
+            } else {
+                options.scorings.clone()
+            },
             manifest,
         })
     }
@@ -454,13 +580,19 @@ impl App {
     /// Puts a directory's files into the store, as the output of a job like every other.
     fn adopt_tree(&self, tree: &source::Tree) -> Result<Digest, AppError> {
         let digest = tree.snapshot.digest();
-        let job = Job::of(artifact::SOURCE).put("from", "directory").put("snapshot", digest.hex()).done();
+        let job = Job::of(artifact::SOURCE)
+            .put("from", "directory")
+            .put("snapshot", digest.hex())
+            .done();
         if self.store.reader()?.output(&job.key())?.is_none() {
             self.store.commit(vec![Completed {
                 job,
                 output: tree.snapshot.canonical(),
                 blobs: tree.blobs.values().map(|b| b.to_vec()).collect(),
-                provenance: Provenance { tool: TOOL.into(), ..Provenance::default() },
+                provenance: Provenance {
+                    tool: TOOL.into(),
+                    ..Provenance::default()
+                },
             }])?;
         }
         Ok(digest)
@@ -472,7 +604,8 @@ impl App {
             let digest = Digest::of(bytes);
             if self.store.reader()?.root(&format!("surroundings/{name}"))? != Some(digest) {
                 self.store.put_blobs(&[bytes])?;
-                self.store.set_root(&format!("surroundings/{name}"), digest)?;
+                self.store
+                    .set_root(&format!("surroundings/{name}"), digest)?;
             }
             Ok(())
         };
@@ -502,7 +635,17 @@ impl App {
         executors: Option<(&Registry, usize)>,
         cancel: &Cancel,
         observer: &mut dyn Observer,
-    ) -> Result<(World, Board, Hold, Vec<(Job, Failure)>, BTreeMap<String, u64>, bool), AppError> {
+    ) -> Result<
+        (
+            World,
+            Board,
+            Hold,
+            Vec<(Job, Failure)>,
+            BTreeMap<String, u64>,
+            bool,
+        ),
+        AppError,
+    > {
         // A corrupt blob makes its actions run again, on a new database: each pass takes out at
         // least one, so this ends.
         loop {
@@ -514,9 +657,18 @@ impl App {
             let root = |db: &EngineDb| board(db, settings, subject, &models, &scorings);
             let result = match executors {
                 Some((registry, jobs)) => {
-                    let driver = Driver { registry, ledger: &ledger, cores: jobs, cancel: cancel.clone() };
+                    let driver = Driver {
+                        registry,
+                        ledger: &ledger,
+                        cores: jobs,
+                        cancel: cancel.clone(),
+                    };
                     driver.drive(&mut world.db, observer, root).map(|d| {
-                        let executed = d.executed.iter().map(|(k, n)| (k.to_string(), *n)).collect();
+                        let executed = d
+                            .executed
+                            .iter()
+                            .map(|(k, n)| (k.to_string(), *n))
+                            .collect();
                         (d.value, d.hold, d.failures, executed, d.stopped)
                     })
                 }
@@ -573,7 +725,9 @@ impl App {
         if hold.is_empty() {
             self.keep_manifest(&world)?;
             let args = (&world.models, &world.scorings);
-            if let Ok(uses) = leaderboard::uses(&world.db, world.settings, world.subject, args.0, args.1) {
+            if let Ok(uses) =
+                leaderboard::uses(&world.db, world.settings, world.subject, args.0, args.1)
+            {
                 reused = uses;
                 for (kind, n) in &executed {
                     let left = reused.get(kind).copied().unwrap_or(0).saturating_sub(*n);
@@ -590,13 +744,25 @@ impl App {
             (_, Origin::Snapshot(digest)) => digest.short(),
             _ => String::new(),
         };
-        Ok(Evaluation { board, missing, failures, executed, reused, stopped, commit, compiler, world })
+        Ok(Evaluation {
+            board,
+            missing,
+            failures,
+            executed,
+            reused,
+            stopped,
+            commit,
+            compiler,
+            world,
+        })
     }
 
     /// Stores the list of everything the rows rest on, unless it is stored already.
     fn keep_manifest(&self, world: &World) -> Result<(), AppError> {
         let (db, settings, subject) = (&world.db, world.settings, world.subject);
-        let Ok(digest) = leaderboard::evaluation_digest(db, settings, subject, &world.models, &world.scorings) else {
+        let Ok(digest) =
+            leaderboard::evaluation_digest(db, settings, subject, &world.models, &world.scorings)
+        else {
             return Ok(());
         };
         let reader = self.store.reader()?;
@@ -604,13 +770,19 @@ impl App {
         if reader.root(&name)?.is_some() {
             return Ok(());
         }
-        let Ok(entries) = leaderboard::entries(db, settings, subject, &world.models, &world.scorings) else {
+        let Ok(entries) =
+            leaderboard::entries(db, settings, subject, &world.models, &world.scorings)
+        else {
             return Ok(());
         };
         let mut lines = Vec::new();
         for entry in entries {
             if let Some(output) = reader.output(&entry.job.key())? {
-                lines.push(crate::store::Entry { id: entry.name, key: entry.job.key(), output });
+                lines.push(crate::store::Entry {
+                    id: entry.name,
+                    key: entry.job.key(),
+                    output,
+                });
             }
         }
         lines.sort();
@@ -636,7 +808,12 @@ pub struct Audited {
     pub audit: artifact::VerdictDoc,
 }
 
-fn audits(db: &EngineDb, settings: Settings, subject: Subject, models: &[Model]) -> Result<Vec<Audited>, Hold> {
+fn audits(
+    db: &EngineDb,
+    settings: Settings,
+    subject: Subject,
+    models: &[Model],
+) -> Result<Vec<Audited>, Hold> {
     let mut seen: BTreeMap<Key, ()> = BTreeMap::new();
     let mut out = Vec::new();
     let mut hold = Hold::default();
@@ -649,7 +826,9 @@ fn audits(db: &EngineDb, settings: Settings, subject: Subject, models: &[Model])
             }
         };
         for (function, case) in cases {
-            let (Some(variant), Some(verdict)) = (case.variant, case.verdict) else { continue };
+            let (Some(variant), Some(verdict)) = (case.variant, case.verdict) else {
+                continue;
+            };
             let arg = population::FunctionArg::new(db, function.clone());
             let one = || -> Result<Option<Audited>, Hold> {
                 let text = population::text(db, settings, subject, arg)?;
@@ -672,11 +851,21 @@ fn audits(db: &EngineDb, settings: Settings, subject: Subject, models: &[Model])
             }
         }
     }
-    if hold.is_empty() { Ok(out) } else { Err(hold.settle()) }
+    if hold.is_empty() {
+        Ok(out)
+    } else {
+        Err(hold.settle())
+    }
 }
 
 /// The root query: the rows of all models and scorings, and what stands in their way.
-fn board(db: &EngineDb, settings: Settings, subject: Subject, models: &[Model], scorings: &[Scoring]) -> (Board, Hold) {
+fn board(
+    db: &EngineDb,
+    settings: Settings,
+    subject: Subject,
+    models: &[Model],
+    scorings: &[Scoring],
+) -> (Board, Hold) {
     let mut hold = Hold::default();
     let mut rows = Vec::new();
     let baseline = baseline::baseline(db, settings, subject);
@@ -689,7 +878,11 @@ fn board(db: &EngineDb, settings: Settings, subject: Subject, models: &[Model], 
             if let Err(h) = &facts {
                 hold.merge(h);
             }
-            rows.push(RowResult { spec: model.spec(db).clone(), scoring: *scoring, facts: facts.ok() });
+            rows.push(RowResult {
+                spec: model.spec(db).clone(),
+                scoring: *scoring,
+                facts: facts.ok(),
+            });
         }
     }
     if let Err(h) = &baseline {
@@ -706,7 +899,10 @@ fn board(db: &EngineDb, settings: Settings, subject: Subject, models: &[Model], 
 
 fn fault_of(hold: &Hold) -> Result<(), AppError> {
     match hold.faults().first() {
-        Some(fault) => Err(AppError::Broken { what: fault.what.clone(), help: fault.help.clone() }),
+        Some(fault) => Err(AppError::Broken {
+            what: fault.what.clone(),
+            help: fault.help.clone(),
+        }),
         None => Ok(()),
     }
 }
@@ -762,18 +958,37 @@ fn trees_dir(project: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// Every kind with its executor.
-fn registry(shop: &Arc<Workshop>, plan: &Plan, replays: impl Iterator<Item = Arc<Replay>>) -> Registry {
+fn registry(
+    shop: &Arc<Workshop>,
+    plan: &Plan,
+    replays: impl Iterator<Item = Arc<Replay>>,
+) -> Registry {
     let mut registry = Registry::default();
-    let mut add = |kind, urgency, executor: Arc<dyn Executor>| registry.add(kind, urgency, executor);
+    let mut add =
+        |kind, urgency, executor: Arc<dyn Executor>| registry.add(kind, urgency, executor);
     let replays = replays.map(|r| (r.header.revision.clone(), r)).collect();
     add(artifact::SOURCE, 100, Arc::new(fetch::Fetch(shop.clone())));
     add(artifact::BASE, 90, Arc::new(base::BaseBuild(shop.clone())));
     // Programs lie in an evictable cache: their runs go first.
     add(artifact::RUN, 80, Arc::new(run::TestRun(shop.clone())));
-    add(artifact::PROGRAM, 70, Arc::new(program::Program(shop.clone())));
-    add(artifact::VERDICT, 50, Arc::new(verdict::Verdict(shop.clone())));
+    add(
+        artifact::PROGRAM,
+        70,
+        Arc::new(program::Program(shop.clone())),
+    );
+    add(
+        artifact::VERDICT,
+        50,
+        Arc::new(verdict::Verdict(shop.clone())),
+    );
     add(artifact::AUDIT, 40, Arc::new(verdict::Audit(shop.clone())));
-    add(case::CALIBRATION, 60, Arc::new(Calibration { queries: plan.queries.clone() }));
+    add(
+        case::CALIBRATION,
+        60,
+        Arc::new(Calibration {
+            queries: plan.queries.clone(),
+        }),
+    );
     add(ask::COMPLETION, 60, Arc::new(Replays(replays)));
     registry
 }

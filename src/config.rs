@@ -59,7 +59,14 @@ pub struct RunConfig {
 
 impl Default for RunConfig {
     fn default() -> Self {
-        RunConfig { limit: None, iterations: None, seed: 0, compiler: "gcc".into(), template: None, queries: None }
+        RunConfig {
+            limit: None,
+            iterations: None,
+            seed: 0,
+            compiler: "gcc".into(),
+            template: None,
+            queries: None,
+        }
     }
 }
 
@@ -136,21 +143,31 @@ impl Config {
             path: path.to_path_buf(),
             message: e.to_string().trim_end().to_string(),
         })?;
-        config.check().map_err(|message| ConfigError::Impossible { path: path.to_path_buf(), message })?;
+        config.check().map_err(|message| ConfigError::Impossible {
+            path: path.to_path_buf(),
+            message,
+        })?;
         Ok(config)
     }
 
     fn check(&self) -> Result<(), String> {
         match (&self.subject.preset, &self.subject.manifest) {
-            (Some(_), Some(_)) => return Err("[subject] has both `preset` and `manifest`: give one".into()),
-            (None, None) => return Err("[subject] needs `preset = \"...\"` or `manifest = \"...\"`".into()),
+            (Some(_), Some(_)) => {
+                return Err("[subject] has both `preset` and `manifest`: give one".into());
+            }
+            (None, None) => {
+                return Err("[subject] needs `preset = \"...\"` or `manifest = \"...\"`".into());
+            }
             _ => {}
         }
         let mut names = std::collections::BTreeSet::new();
         for model in &self.models {
             let name = &model.name;
             if name.is_empty() || name.contains(char::is_control) {
-                return Err(format!("`{}` cannot be a model's name", name.escape_debug()));
+                return Err(format!(
+                    "`{}` cannot be a model's name",
+                    name.escape_debug()
+                ));
             }
             if !names.insert(name) {
                 return Err(format!("two models are called `{name}`"));
@@ -160,11 +177,17 @@ impl Config {
                     let sum: f64 = shares.values().sum();
                     let bad = shares.values().any(|s| !(0.0..=1.0).contains(s));
                     if bad || (sum - 1.0).abs() > 1e-9 {
-                        return Err(format!("the shares of model `{name}` are {sum} together: give shares from 0 to 1 that sum to 1"));
+                        return Err(format!(
+                            "the shares of model `{name}` are {sum} together: give shares from 0 to 1 that sum to 1"
+                        ));
                     }
                 }
                 (None, Some(_)) => {}
-                _ => return Err(format!("model `{name}` needs exactly one of `calibration` and `replay`")),
+                _ => {
+                    return Err(format!(
+                        "model `{name}` needs exactly one of `calibration` and `replay`"
+                    ));
+                }
             }
         }
         if self.run.iterations == Some(0) || self.run.limit == Some(0) {
@@ -173,10 +196,19 @@ impl Config {
         if self.score.scorings.is_empty() {
             return Err("[score] `scorings` is empty: name `paired`, `paper` or both".into());
         }
-        if self.score.penalty.is_some_and(|p| !p.is_finite() || p < 0.0) {
+        if self
+            .score
+            .penalty
+            .is_some_and(|p| !p.is_finite() || p < 0.0)
+        {
             return Err("[score] `penalty` must be a number of points, 0 or more".into());
         }
-        let weights = self.score.weights.iter().flatten().chain(&self.score.dissimilarity_weight);
+        let weights = self
+            .score
+            .weights
+            .iter()
+            .flatten()
+            .chain(&self.score.dissimilarity_weight);
         if weights.into_iter().any(|w| !w.is_finite() || *w < 0.0) {
             return Err("[score] weights must be numbers, 0 or more".into());
         }
@@ -216,11 +248,11 @@ calibration = { preserving = 1.0 }
 
 [[model]]
 name = "careful"
-calibration = { preserving = 0.9, breaks-compile = 0.04, breaks-behaviour = 0.03, plants-memory-error = 0.03 }
+calibration = { preserving = 0.9, breaks_compile = 0.04, breaks_behaviour = 0.03, plants_memory_error = 0.03 }
 
 [[model]]
 name = "careless"
-calibration = { preserving = 0.5, breaks-compile = 0.25, breaks-behaviour = 0.15, plants-memory-error = 0.1 }
+calibration = { preserving = 0.5, breaks_compile = 0.25, breaks_behaviour = 0.15, plants_memory_error = 0.1 }
 
 # Recorded replies of a language model; see `everbench prompts --help`.
 # [[model]]
@@ -248,10 +280,13 @@ mod tests {
         let head = "[subject]\npreset = \"x\"\n";
         insta::assert_snapshot!(parse(&format!("{head}[run]\niteration = 3\n")).unwrap_err());
         insta::assert_snapshot!(parse("[subject]\n").unwrap_err());
-        let model = |rest: &str| parse(&format!("{head}[[model]]\nname = \"m\"\n{rest}")).unwrap_err();
+        let model =
+            |rest: &str| parse(&format!("{head}[[model]]\nname = \"m\"\n{rest}")).unwrap_err();
         insta::assert_snapshot!(model(""));
         insta::assert_snapshot!(model("calibration = { unchanged = 0.5 }"));
-        insta::assert_snapshot!(model("calibration = { unchanged = 1.0 }\n[[model]]\nname = \"m\"\nreplay = \"x\""));
+        insta::assert_snapshot!(model(
+            "calibration = { unchanged = 1.0 }\n[[model]]\nname = \"m\"\nreplay = \"x\""
+        ));
         insta::assert_snapshot!(parse(&format!("{head}[score]\npenalty = -1.0\n")).unwrap_err());
     }
 }

@@ -3,13 +3,18 @@
 //! - [`prompt`]: tasks and their templates, rendered to a system and a user text.
 //! - [`request`]: the canonical request, every parameter that can change the answer, as a job.
 //! - [`reply`]: the stored reply, and the code in it.
+//! - [`text`]: between a source file's bytes and text.
 //!
 //! Sending a request is another room's work; what this room gives it is the job alone.
 
 pub mod prompt;
 pub mod reply;
 pub mod request;
+pub mod text;
 
 pub use prompt::{Rendered, Task, Template, TemplateError, task, tasks};
-pub use reply::{Language, Note, Outcome, Reply, ReplyContext, Stop, Usage, Why, extract};
-pub use request::{COMPLETION, Request, Sampling, Thinking};
+pub use reply::{
+    Language, Note, Outcome, Reply, ReplyContext, Stop, Usage, Why, extract, extract_reply,
+};
+pub use request::{COMPLETION, NotARequest, Request, Sampling, Thinking};
+pub use text::{decode, encode_like};

@@ -45,7 +45,7 @@ impl Task {
 pub fn tasks() -> &'static [Task] {
     &[Task {
         name: "improve",
-        placeholders: &["function", "name", "path", "context"],
+        placeholders: &["function", "name", "context"],
         required: &["function"],
         default: include_str!("templates/improve.txt"),
     }]
@@ -290,12 +290,7 @@ mod tests {
     }
 
     fn values<'a>(function: &'a str, context: &'a str) -> BTreeMap<&'a str, &'a str> {
-        BTreeMap::from([
-            ("function", function),
-            ("name", "f"),
-            ("path", "src/f.c"),
-            ("context", context),
-        ])
+        BTreeMap::from([("function", function), ("name", "f"), ("context", context)])
     }
 
     #[test]
@@ -338,7 +333,7 @@ mod tests {
         let error = |text: &str| parse(text).unwrap_err().to_string();
         assert_eq!(
             error("=== system ===\n=== user ===\n{{function}}\n{{ name}}"),
-            "template `t`, line 4: unknown placeholder `{{ name}}`; the task has function, name, path, context"
+            "template `t`, line 4: unknown placeholder `{{ name}}`; the task has function, name, context"
         );
         assert_eq!(
             error("=== system ===\n{{name}\n=== user ===\n{{function}}"),

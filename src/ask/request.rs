@@ -2,7 +2,10 @@
 //! Its job's key is the identity of a completion. Everything that can change the answer is an
 //! input; nothing else is: no provider's field names, no address, no time. Nothing here sends.
 //!
-//! Inputs of kind [`COMPLETION`]: `task` text, `template` digest as text, `system` and `user`
+//! The task's name and the template's file are not: two templates that give the same texts ask the
+//! same.
+//!
+//! Inputs of kind [`COMPLETION`]: `system` and `user`
 //! blobs, `model` text, `temperature_milli` int, `seed` int, `top_p_milli` list of at most one
 //! int, `max_tokens` int, `thinking` list, `sample` int.
 
@@ -79,10 +82,6 @@ pub fn milli(value: f64) -> Result<u32, NotThousandths> {
 /// One question to one model.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// The task's name.
-    pub task: String,
-    /// Of the template's file.
-    pub template: Digest,
     /// The system text, filled in; may be empty.
     pub system: Arc<str>,
     /// The user text, filled in.
@@ -123,10 +122,6 @@ impl Request {
             Thinking::Effort(level) => vec!["effort".into(), level.as_str().into()],
         });
         Job::of(kind)
-            .put("task", self.task.as_str())
-            // As text: the filled-in texts are what the model gets; the template's own bytes need
-            // not be in the store for the job to be whole.
-            .put("template", self.template.hex())
             .blob("system", self.system.as_bytes())
             .blob("user", self.user.as_bytes())
             .put("model", self.model.as_str())
@@ -137,6 +132,14 @@ impl Request {
             .put("thinking", thinking)
             .put("sample", i64::from(self.sample))
             .done()
+    }
+
+    /// What replies are recorded under: the digest of both texts, whoever is asked.
+    pub fn prompt_digest(&self) -> Digest {
+        let mut bytes = (self.system.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(self.system.as_bytes());
+        bytes.extend_from_slice(self.user.as_bytes());
+        Digest::of(&bytes)
     }
 
     /// Reads a request back from its job. Bytes the job does not carry come from `blob`.
@@ -171,10 +174,6 @@ impl Request {
         };
         let as_u32 = |n: &i64, name| u32::try_from(*n).map_err(|_| NotARequest::Input(name));
         Ok(Request {
-            task: text("task")?,
-            template: text("template")?
-                .parse()
-                .map_err(|_| NotARequest::Input("template"))?,
             system: bytes("system")?,
             user: bytes("user")?,
             model: text("model")?,
@@ -211,8 +210,6 @@ mod tests {
 
     fn request() -> Request {
         Request {
-            task: "improve".into(),
-            template: Digest::of(b"template"),
             system: "s".into(),
             user: "int f(void);".into(),
             model: "maker/model@2026-01".into(),
@@ -236,8 +233,6 @@ mod tests {
         };
         let all = [
             base.clone(),
-            with(|r| r.task = "repair".into()),
-            with(|r| r.template = Digest::of(b"other")),
             with(|r| r.system = "t".into()),
             with(|r| r.user = "int f(void); ".into()),
             with(|r| r.model = "maker/model@2026-02".into()),
@@ -280,10 +275,10 @@ mod tests {
 
     #[test]
     fn another_kind_of_job_is_no_request() {
-        let other = Job::of(COMPLETION).put("task", 3).done();
+        let other = Job::of(COMPLETION).put("system", 3).done();
         assert_eq!(
             Request::of_job(&other, |_| None),
-            Err(NotARequest::Input("task"))
+            Err(NotARequest::Input("system"))
         );
     }
 
@@ -300,7 +295,6 @@ mod tests {
             ],
         ) {
             let request = Request {
-                task: "improve".into(), template: Digest::of(b"t"),
                 system: system.as_str().into(), user: user.as_str().into(), model,
                 sampling: Sampling { temperature_milli, seed, top_p_milli, max_tokens, thinking },
                 sample,

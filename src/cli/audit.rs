@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::common::{CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, exit, options, print};
+use super::common::{
+    CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, exit, options, print,
+};
 use super::progress::Reporter;
 use super::run::json;
 use crate::app::App;
@@ -29,7 +31,10 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let result = app.audit(&options, &cancel, &mut reporter);
     reporter.finish();
     let audited = result?;
-    let differ: Vec<_> = audited.iter().filter(|a| a.verdict.compiles != a.audit.compiles).collect();
+    let differ: Vec<_> = audited
+        .iter()
+        .filter(|a| a.verdict.compiles != a.audit.compiles)
+        .collect();
     let fail = audited.iter().filter(|a| !a.audit.compiles).count();
     match args.format {
         Format::Json => {
@@ -62,5 +67,9 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             print(&out)?;
         }
     }
-    Ok(if differ.is_empty() { exit::OK } else { exit::DIFFERS })
+    Ok(if differ.is_empty() {
+        exit::OK
+    } else {
+        exit::DIFFERS
+    })
 }

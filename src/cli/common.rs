@@ -58,7 +58,9 @@ pub fn code_of(e: &AppError) -> u8 {
         AppError::Input(_) => exit::INPUT,
         AppError::Environment(_) => exit::ENVIRONMENT,
         AppError::Broken { .. } => exit::BASELINE,
-        AppError::Store(StoreError::Full { .. }) | AppError::Drive(DriveError::Store(_)) => exit::ENVIRONMENT,
+        AppError::Store(StoreError::Full { .. }) | AppError::Drive(DriveError::Store(_)) => {
+            exit::ENVIRONMENT
+        }
         AppError::Store(_) => exit::INPUT,
         AppError::Drive(_) => exit::FAULT,
     }
@@ -166,12 +168,19 @@ pub fn options(evaluation: &EvaluationArgs, execution: Option<&ExecutionArgs>) -
 pub fn cancel_on_signals() -> Result<Cancel, CliError> {
     let cancel = Cancel::new();
     let flag = cancel.clone();
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
-        .map_err(|e| AppError::Environment(format!("signals: {e}")))?;
+    let mut signals = signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGTERM,
+    ])
+    .map_err(|e| AppError::Environment(format!("signals: {e}")))?;
     std::thread::spawn(move || {
         for _ in signals.forever() {
             flag.escalate();
-            let what = if flag.is_killed() { "ending what runs" } else { "finishing what runs; once more to end it" };
+            let what = if flag.is_killed() {
+                "ending what runs"
+            } else {
+                "finishing what runs; once more to end it"
+            };
             eprintln!("stopping: {what}");
         }
     });

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::common::{CliResult, exit, print};
 use crate::app::Project;
-use crate::exec::{Policy, Sandbox};
 use crate::exec::toolchain::{Toolchain, find};
+use crate::exec::{Policy, Sandbox};
 
 /// Say what this machine has for a run, what is missing, and how to get it.
 #[derive(clap::Args)]
@@ -20,7 +20,10 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let mut out = String::new();
     let mut missing = 0;
     let mut say = |ok: bool, what: &str, detail: &str| {
-        out.push_str(&format!("{} {what}: {detail}\n", if ok { "ok     " } else { "MISSING" }));
+        out.push_str(&format!(
+            "{} {what}: {detail}\n",
+            if ok { "ok     " } else { "MISSING" }
+        ));
         missing += u32::from(!ok);
     };
     let project = Project::read(dir);
@@ -30,16 +33,31 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         _ => "gcc".to_string(),
     };
     match &project {
-        Ok(project) => say(true, "project", &format!("{} tests `{}`", dir.display(), project.manifest.name)),
+        Ok(project) => say(
+            true,
+            "project",
+            &format!("{} tests `{}`", dir.display(), project.manifest.name),
+        ),
         Err(e) => say(false, "project", &e.to_string()),
     }
-    let programs = project.as_ref().map(|p| crate::app::programs(&p.manifest)).unwrap_or_default();
+    let programs = project
+        .as_ref()
+        .map(|p| crate::app::programs(&p.manifest))
+        .unwrap_or_default();
     match Toolchain::probe(&compiler, &[]) {
         Ok(tools) => {
-            say(true, "compiler", &format!("{} ({})", tools.version, tools.cc.display()));
+            say(
+                true,
+                "compiler",
+                &format!("{} ({})", tools.version, tools.cc.display()),
+            );
             for name in ["libasan.a", "libubsan.a"] {
                 let here = tools.identity.files.contains_key(name);
-                let detail = if here { "found".to_string() } else { "not found: on Debian it comes with the compiler's own package".to_string() };
+                let detail = if here {
+                    "found".to_string()
+                } else {
+                    "not found: on Debian it comes with the compiler's own package".to_string()
+                };
                 say(here, name, &detail);
             }
         }
@@ -48,17 +66,39 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     for program in &programs {
         match find(program) {
             Some(path) => say(true, program, &path.display().to_string()),
-            None => say(false, program, &format!("the subject's build needs it: `apt-get install {program}`")),
+            None => say(
+                false,
+                program,
+                &format!("the subject's build needs it: `apt-get install {program}`"),
+            ),
         }
     }
     match Sandbox::probe(Policy::Required) {
         Ok(sandbox) => say(true, "sandbox", &sandbox.describe().to_string()),
         Err(e) => say(false, "sandbox", &e.to_string()),
     }
-    match find("cargo").or_else(|| std::env::var_os("PATH").and_then(|p| std::env::split_paths(&p).map(|d| d.join("cargo")).find(|c| c.is_file()))) {
-        Some(path) => say(true, "cargo", &format!("{} (fetches subjects that are crates)", path.display())),
-        None => say(false, "cargo", "subjects that are crates cannot be fetched: install Rust"),
+    match find("cargo").or_else(|| {
+        std::env::var_os("PATH").and_then(|p| {
+            std::env::split_paths(&p)
+                .map(|d| d.join("cargo"))
+                .find(|c| c.is_file())
+        })
+    }) {
+        Some(path) => say(
+            true,
+            "cargo",
+            &format!("{} (fetches subjects that are crates)", path.display()),
+        ),
+        None => say(
+            false,
+            "cargo",
+            "subjects that are crates cannot be fetched: install Rust",
+        ),
     }
     print(&out)?;
-    Ok(if missing == 0 { exit::OK } else { exit::ENVIRONMENT })
+    Ok(if missing == 0 {
+        exit::OK
+    } else {
+        exit::ENVIRONMENT
+    })
 }

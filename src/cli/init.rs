@@ -21,12 +21,18 @@ pub struct Args {
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     let path = dir.join(config::FILE);
     if path.exists() && !args.force {
-        return Err(AppError::Input(format!("{} exists\n  help: `--force` replaces it", path.display())).into());
+        return Err(AppError::Input(format!(
+            "{} exists\n  help: `--force` replaces it",
+            path.display()
+        ))
+        .into());
     }
     let io = |e: std::io::Error| AppError::Environment(format!("{}: {e}", path.display()));
     let manifest = Path::new(&args.subject);
     let line = if manifest.extension().is_some_and(|e| e == "toml") {
-        let full = manifest.canonicalize().map_err(|e| AppError::Input(format!("{}: {e}", manifest.display())))?;
+        let full = manifest
+            .canonicalize()
+            .map_err(|e| AppError::Input(format!("{}: {e}", manifest.display())))?;
         format!("manifest = {:?}", full.display().to_string())
     } else {
         subject::preset(&args.subject)?;
@@ -34,6 +40,9 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     };
     std::fs::create_dir_all(dir).map_err(io)?;
     std::fs::write(&path, config::default_text(&line)).map_err(io)?;
-    print(&format!("wrote {}\nnext: `everbench doctor` checks this machine, `everbench run --limit 40` tries it out\n", path.display()))?;
+    print(&format!(
+        "wrote {}\nnext: `everbench doctor` checks this machine, `everbench run --limit 40` tries it out\n",
+        path.display()
+    ))?;
     Ok(exit::OK)
 }

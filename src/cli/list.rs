@@ -24,7 +24,15 @@ pub struct Args {
 }
 
 const OUTCOMES: [&str; 9] = [
-    "compiles", "fails", "code", "unchanged", "refused", "truncated", "empty", "unparsable", "context_exceeded",
+    "compiles",
+    "fails",
+    "code",
+    "unchanged",
+    "refused",
+    "truncated",
+    "empty",
+    "unparsable",
+    "context_exceeded",
 ];
 
 /// Runs the command.
@@ -39,7 +47,11 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             Ok(cases) => cases,
             Err(hold) => {
                 if let Some(fault) = hold.faults().first() {
-                    return Err(AppError::Broken { what: fault.what.clone(), help: fault.help.clone() }.into());
+                    return Err(AppError::Broken {
+                        what: fault.what.clone(),
+                        help: fault.help.clone(),
+                    }
+                    .into());
                 }
                 missing += hold.jobs().len();
                 continue;
@@ -60,7 +72,10 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 .verdict
                 .and_then(|d| db.blob(d).ok())
                 .and_then(|b| artifact::read(VERDICT, &b).ok());
-            let why = case.why.clone().or_else(|| verdict.as_ref().and_then(|v| v.error.clone()));
+            let why = case
+                .why
+                .clone()
+                .or_else(|| verdict.as_ref().and_then(|v| v.error.clone()));
             rows.push(serde_json::json!({
                 "function": function.id, "path": function.path, "model": model.spec(db).name,
                 "outcome": case.outcome.name(), "compiles": case.compiles,
@@ -69,23 +84,42 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         }
     }
     match args.format {
-        Format::Json => print(&json(&serde_json::json!({ "schema": "everbench/list/1", "rows": rows, "missing": missing })))?,
+        Format::Json => print(&json(
+            &serde_json::json!({ "schema": "everbench/list/1", "rows": rows, "missing": missing }),
+        ))?,
         Format::Text => {
             let mut out = String::new();
             for row in &rows {
                 let text = |key: &str| row[key].as_str().unwrap_or_default().to_string();
-                let verdict = if row["compiles"] == true { "compiles" } else { "fails" };
-                out.push_str(&format!("{:<9} {:<11} {:<14} {} ({})", verdict, text("outcome"), text("model"), text("function"), text("path")));
+                let verdict = if row["compiles"] == true {
+                    "compiles"
+                } else {
+                    "fails"
+                };
+                out.push_str(&format!(
+                    "{:<9} {:<11} {:<14} {} ({})",
+                    verdict,
+                    text("outcome"),
+                    text("model"),
+                    text("function"),
+                    text("path")
+                ));
                 if !text("why").is_empty() {
                     out.push_str(&format!(": {}", text("why")));
                 }
                 out.push('\n');
             }
             if missing > 0 {
-                out.push_str(&format!("incomplete: {missing} jobs are missing; `everbench run` goes on\n"));
+                out.push_str(&format!(
+                    "incomplete: {missing} jobs are missing; `everbench run` goes on\n"
+                ));
             }
             print(&out)?;
         }
     }
-    Ok(if missing > 0 { exit::INCOMPLETE } else { exit::OK })
+    Ok(if missing > 0 {
+        exit::INCOMPLETE
+    } else {
+        exit::OK
+    })
 }

@@ -23,7 +23,9 @@ impl Reporter {
     pub fn new(cores: usize, quiet: bool) -> Reporter {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is ours"));
+            bar.set_style(
+                ProgressStyle::with_template("{spinner} {msg}").expect("the template is ours"),
+            );
             bar
         });
         Reporter {
@@ -53,9 +55,12 @@ impl Observer for Reporter {
         }
         let due = match self.said {
             None => true,
-            Some(at) => Instant::now().saturating_duration_since(at) >= PLAIN_EVERY && at <= Instant::now(),
+            Some(at) => {
+                Instant::now().saturating_duration_since(at) >= PLAIN_EVERY && at <= Instant::now()
+            }
         };
-        if due && line != self.last && !progress.executed.is_empty() | !progress.running.is_empty() {
+        if due && line != self.last && !progress.executed.is_empty() | !progress.running.is_empty()
+        {
             eprintln!("{line}");
             self.said = Some(Instant::now());
             self.last = line;
@@ -65,8 +70,13 @@ impl Observer for Reporter {
 
 /// `12 s: verdict 40 done, 60 waiting; run 6 done; about 2 min left of what is known`.
 pub fn line(progress: &Progress, elapsed: Duration, cores: usize) -> String {
-    let kinds: std::collections::BTreeSet<&str> =
-        progress.executed.keys().chain(progress.queued.keys()).chain(progress.running.keys()).copied().collect();
+    let kinds: std::collections::BTreeSet<&str> = progress
+        .executed
+        .keys()
+        .chain(progress.queued.keys())
+        .chain(progress.running.keys())
+        .copied()
+        .collect();
     let mut parts = Vec::new();
     let mut left = 0.0;
     let mut known = true;

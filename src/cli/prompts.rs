@@ -21,12 +21,27 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let app = App::open_to_score(dir)?;
     let world = app.world(&options(&args.evaluation, None))?;
     let (db, settings, subject) = (&world.db, world.settings, world.subject);
-    let missing = |_| AppError::Input("the subject was not built here yet\n  help: `everbench run` comes first".into());
+    let missing = |_| {
+        AppError::Input(
+            "the subject was not built here yet\n  help: `everbench run` comes first".into(),
+        )
+    };
     let mut out = String::new();
-    for function in population::sample(db, settings, subject).map_err(missing)?.iter() {
+    for function in population::sample(db, settings, subject)
+        .map_err(missing)?
+        .iter()
+    {
         let arg = population::FunctionArg::new(db, function.clone());
         let text = population::text(db, settings, subject, arg).map_err(missing)?;
-        let request = case::request(db, settings, "", &crate::ask::Sampling::default(), function, &text).map_err(missing)?;
+        let request = case::request(
+            db,
+            settings,
+            "",
+            &crate::ask::Sampling::default(),
+            function,
+            &text,
+        )
+        .map_err(missing)?;
         let line = serde_json::json!({ "id": request.prompt_digest(), "system": &*request.system, "user": &*request.user });
         out.push_str(&line.to_string());
         out.push('\n');

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::common::{CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, colour, exit, options, print};
+use super::common::{
+    CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, colour, exit, options,
+    print,
+};
 use super::progress::{Reporter, duration};
 use crate::app::{App, Options};
 use crate::report::{self, Style};
@@ -31,22 +34,38 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     if !args.quiet {
         eprintln!("{}", estimate(&app, &options)?);
     }
-    let cores = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let cores = options
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let mut reporter = Reporter::new(cores, args.quiet);
     let result = app.run(&options, &cancel, &mut reporter);
     reporter.finish();
     let evaluation = result?;
     let config = &app.project.config;
     let seed = options.seed.unwrap_or(config.run.seed);
-    let board = report::leaderboard(&evaluation, &config.score, &app.project.manifest, options.penalty, seed)?;
+    let board = report::leaderboard(
+        &evaluation,
+        &config.score,
+        &app.project.manifest,
+        options.penalty,
+        seed,
+    )?;
     match args.format {
         Format::Json => print(&json(&board))?,
         Format::Text => {
             print(&report::text(&board, Style { colour: colour() }))?;
-            print(&format!("executed: {}; reused: {}\n", report::counts(&board.executed), report::counts(&board.reused)))?;
+            print(&format!(
+                "executed: {}; reused: {}\n",
+                report::counts(&board.executed),
+                report::counts(&board.reused)
+            ))?;
         }
     }
-    Ok(if board.missing.is_empty() { exit::OK } else { exit::INCOMPLETE })
+    Ok(if board.missing.is_empty() {
+        exit::OK
+    } else {
+        exit::INCOMPLETE
+    })
 }
 
 /// A document as JSON text.
@@ -61,25 +80,52 @@ pub fn json<T: serde::Serialize>(value: &T) -> String {
 fn estimate(app: &App, options: &Options) -> Result<String, super::common::CliError> {
     let config = &app.project.config;
     let manifest = &app.project.manifest;
-    let models = if options.models.is_empty() { config.models.len() } else { options.models.len() } as u64;
-    let scorings = if options.scorings.is_empty() { config.score.scorings.len() } else { options.scorings.len() } as u64;
-    let iterations = u64::from(options.iterations.or(config.run.iterations).unwrap_or(manifest.scoring.iterations));
+    let models = if options.models.is_empty() {
+        config.models.len()
+    } else {
+        options.models.len()
+    } as u64;
+    let scorings = if options.scorings.is_empty() {
+        config.score.scorings.len()
+    } else {
+        options.scorings.len()
+    } as u64;
+    let iterations = u64::from(
+        options
+            .iterations
+            .or(config.run.iterations)
+            .unwrap_or(manifest.scoring.iterations),
+    );
     let shards = manifest.tests.shards.len() as u64;
     let limit = options.limit.or(config.run.limit);
     let programs = models * scorings * iterations;
     let reader = app.store.reader()?;
     let seconds = |kind: &str, guess: f64| -> f64 {
         let mut sum = (0.0, 0u32);
-        for listed in reader.actions(Some(kind)).into_iter().flatten().flatten().take(200) {
+        for listed in reader
+            .actions(Some(kind))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .take(200)
+        {
             if let Ok(Some(action)) = reader.action(&listed.key) {
                 sum.0 += action.provenance.wall_us as f64 / 1e6;
                 sum.1 += 1;
             }
         }
-        if sum.1 == 0 { guess } else { sum.0 / f64::from(sum.1) }
+        if sum.1 == 0 {
+            guess
+        } else {
+            sum.0 / f64::from(sum.1)
+        }
     };
-    let cores = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)) as f64;
-    let mut total = programs as f64 * (seconds("oss/program", 4.0) + shards as f64 * seconds("oss/run", 0.3));
+    let cores = options
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+        as f64;
+    let mut total =
+        programs as f64 * (seconds("oss/program", 4.0) + shards as f64 * seconds("oss/run", 0.3));
     let functions = match limit {
         Some(n) => {
             total += f64::from(n) * models as f64 * seconds("oss/verdict", 0.6);
@@ -88,7 +134,11 @@ fn estimate(app: &App, options: &Options) -> Result<String, super::common::CliEr
         None => "all functions".to_string(),
     };
     total = total / cores + 2.0 * seconds("oss/base", 20.0);
-    let more = if limit.is_none() { " and the verdicts" } else { "" };
+    let more = if limit.is_none() {
+        " and the verdicts"
+    } else {
+        ""
+    };
     Ok(format!(
         "{}: {functions}, {models} models, {iterations} iterations, {scorings} scorings: at most about {}{more}; what is in the store is not run again",
         manifest.name,

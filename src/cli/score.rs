@@ -32,19 +32,33 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let evaluation = app.score(&options)?;
     let config = &app.project.config;
     let seed = options.seed.unwrap_or(config.run.seed);
-    let board = report::leaderboard(&evaluation, &config.score, &app.project.manifest, options.penalty, seed)?;
+    let board = report::leaderboard(
+        &evaluation,
+        &config.score,
+        &app.project.manifest,
+        options.penalty,
+        seed,
+    )?;
     match args.format {
         Format::Json => print(&json(&board))?,
         Format::Text => print(&report::text(&board, Style { colour: colour() }))?,
     }
-    Ok(if board.missing.is_empty() { exit::OK } else { exit::INCOMPLETE })
+    Ok(if board.missing.is_empty() {
+        exit::OK
+    } else {
+        exit::INCOMPLETE
+    })
 }
 
 fn raw(path: &Path, format: Format) -> CliResult {
-    let text = std::fs::read_to_string(path).map_err(|e| AppError::Input(format!("{}: {e}", path.display())))?;
-    let rows = scoring::raw_table(&text, Weights::default(), 0.5).map_err(|e| AppError::Input(format!("{}: {e}", path.display())))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))?;
+    let rows = scoring::raw_table(&text, Weights::default(), 0.5)
+        .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))?;
     match format {
-        Format::Json => print(&json(&serde_json::json!({ "schema": "everbench/raw/1", "rows": raw_json(&rows) })))?,
+        Format::Json => print(&json(
+            &serde_json::json!({ "schema": "everbench/raw/1", "rows": raw_json(&rows) }),
+        ))?,
         Format::Text => print(&raw_text(&rows))?,
     }
     Ok(exit::OK)
@@ -52,8 +66,8 @@ fn raw(path: &Path, format: Format) -> CliResult {
 
 fn unranked(row: &RawRow) -> Option<&'static str> {
     row.rank.as_ref().err().map(|u| match u {
-        Unranked::Baseline => "baseline",
-        _ => "too_few_changes",
+        Unranked::Yardstick => "yardstick",
+        Unranked::HardlyEdits => "too_few_changes",
     })
 }
 

@@ -31,14 +31,21 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let world = app.world(&options(&args.evaluation, None))?;
     let (db, settings, subject) = (&world.db, world.settings, world.subject);
     let missing = |hold: crate::engine::Hold| match hold.faults().first() {
-        Some(fault) => AppError::Broken { what: fault.what.clone(), help: fault.help.clone() },
+        Some(fault) => AppError::Broken {
+            what: fault.what.clone(),
+            help: fault.help.clone(),
+        },
         None => AppError::Input(format!(
             "{} jobs are missing to show this\n  help: `everbench run` runs them",
             hold.jobs().len()
         )),
     };
     let sample = population::sample(db, settings, subject).map_err(missing)?;
-    let Some((at, function)) = sample.iter().enumerate().find(|(_, f)| f.id == args.function) else {
+    let Some((at, function)) = sample
+        .iter()
+        .enumerate()
+        .find(|(_, f)| f.id == args.function)
+    else {
         let all = population::population(db, settings, subject).map_err(missing)?;
         let help = if all.functions.iter().any(|f| f.id == args.function) {
             "it is in the population, not in the sample: raise `--limit`".to_string()
@@ -47,7 +54,11 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         } else {
             "`everbench list` names the functions that were asked".to_string()
         };
-        return Err(AppError::Input(format!("there is no function `{}` here\n  help: {help}", args.function)).into());
+        return Err(AppError::Input(format!(
+            "there is no function `{}` here\n  help: {help}",
+            args.function
+        ))
+        .into());
     };
     let arg = population::FunctionArg::new(db, function.clone());
     let text = population::text(db, settings, subject, arg).map_err(missing)?;
@@ -56,33 +67,48 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     for model in &world.models {
         let spec = model.spec(db);
         let case = case::case(db, settings, subject, *model, arg).map_err(missing)?;
-        let reply = Reply::from_bytes(&db.blob(case.reply).map_err(missing)?)
+        let reply = Reply::decode(&db.blob(case.reply).map_err(missing)?)
             .map_err(|e| AppError::Input(format!("reply {}: {e}", case.reply)))?;
         let variant = match case.variant {
             Some(digest) => Some(db.blob(digest).map_err(missing)?),
             None => None,
         };
         let verdict: Option<VerdictDoc> = match case.verdict {
-            Some(digest) => Some(artifact::read(VERDICT, &db.blob(digest).map_err(missing)?).map_err(missing)?),
+            Some(digest) => {
+                Some(artifact::read(VERDICT, &db.blob(digest).map_err(missing)?).map_err(missing)?)
+            }
             None => None,
         };
         let mut alerts: Vec<AlertInfo> = Vec::new();
         let mut iterations = Vec::new();
         for scoring in &world.scorings {
             for i in 0..settings.iterations(db) {
-                let Ok(iteration) = iteration::iteration(db, settings, subject, *model, *scoring, i) else { continue };
+                let Ok(iteration) =
+                    iteration::iteration(db, settings, subject, *model, *scoring, i)
+                else {
+                    continue;
+                };
                 if iteration.applied.contains(&(at as u32)) {
                     iterations.push(serde_json::json!({
                         "scoring": scoring, "iteration": i, "passed": iteration.passed, "total": iteration.total,
                         "na": iteration.na, "outcomes": iteration.outcomes,
                     }));
                 }
-                alerts.extend(iteration.alerts.values().filter(|a| a.function == function.name).cloned());
+                alerts.extend(
+                    iteration
+                        .alerts
+                        .values()
+                        .filter(|a| a.function == function.name)
+                        .cloned(),
+                );
             }
         }
         alerts.sort();
         alerts.dedup();
-        let diff = variant.as_ref().map(|v| difference(&text, v)).unwrap_or_default();
+        let diff = variant
+            .as_ref()
+            .map(|v| difference(&text, v))
+            .unwrap_or_default();
         shown.push(serde_json::json!({
             "model": spec.name, "calibration": spec.is_calibration(), "outcome": case.outcome.name(), "why": case.why,
             "compiles": case.compiles, "verdict": verdict, "changed_lines": case.changed_lines,
@@ -104,23 +130,51 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
 
 fn difference(old: &[u8], new: &[u8]) -> String {
     let (old, new) = (ask::decode(old), ask::decode(new));
-    TextDiff::from_lines(old.as_str(), new.as_str()).unified_diff().context_radius(3).header("original", "variant").to_string()
+    TextDiff::from_lines(old.as_str(), new.as_str())
+        .unified_diff()
+        .context_radius(3)
+        .header("original", "variant")
+        .to_string()
 }
 
 fn page(document: &serde_json::Value) -> String {
     let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_string();
-    let mut out = format!("{} ({}:{})\n", text(&document["function"]), text(&document["path"]), document["line"]);
+    let mut out = format!(
+        "{} ({}:{})\n",
+        text(&document["function"]),
+        text(&document["path"]),
+        document["line"]
+    );
     for m in document["models"].as_array().into_iter().flatten() {
-        let label = if m["calibration"] == true { " (calibration)" } else { "" };
-        out.push_str(&format!("\n== {}{label}: {}", text(&m["model"]), text(&m["outcome"])));
+        let label = if m["calibration"] == true {
+            " (calibration)"
+        } else {
+            ""
+        };
+        out.push_str(&format!(
+            "\n== {}{label}: {}",
+            text(&m["model"]),
+            text(&m["outcome"])
+        ));
         if m["why"].is_string() {
             out.push_str(&format!(": {}", text(&m["why"])));
         }
-        let verdict = if m["compiles"] == true { "compiles" } else { "fails" };
-        out.push_str(&format!(", {verdict}, {} changed lines\n", m["changed_lines"]));
+        let verdict = if m["compiles"] == true {
+            "compiles"
+        } else {
+            "fails"
+        };
+        out.push_str(&format!(
+            ", {verdict}, {} changed lines\n",
+            m["changed_lines"]
+        ));
         let error = &m["verdict"]["error"];
         if error.is_string() {
-            out.push_str(&format!("first error ({}): {}\n", text(&m["verdict"]["stage"]), text(error)));
+            out.push_str(&format!(
+                "first error ({}): {}\n",
+                text(&m["verdict"]["stage"]),
+                text(error)
+            ));
         }
         let diff = text(&m["diff"]);
         if !diff.is_empty() {
@@ -141,7 +195,13 @@ fn page(document: &serde_json::Value) -> String {
             ));
         }
         for i in m["iterations"].as_array().into_iter().flatten() {
-            out.push_str(&format!("iteration {} ({}): {}/{} passed\n", i["iteration"], text(&i["scoring"]), i["passed"], i["total"]));
+            out.push_str(&format!(
+                "iteration {} ({}): {}/{} passed\n",
+                i["iteration"],
+                text(&i["scoring"]),
+                i["passed"],
+                i["total"]
+            ));
         }
     }
     out

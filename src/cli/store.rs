@@ -68,10 +68,18 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 Format::Text => {
                     let mut out = String::new();
                     for count in app.store.reader()?.counts_by_kind()? {
-                        out.push_str(&format!("{:<18} v{} {:>9}\n", count.kind, count.version, count.actions));
+                        out.push_str(&format!(
+                            "{:<18} v{} {:>9}\n",
+                            count.kind, count.version, count.actions
+                        ));
                     }
                     let rest = serde_json::to_value(&stats).unwrap_or_default();
-                    for (name, value) in rest.as_object().into_iter().flatten().filter(|(_, v)| !v.is_array() && !v.is_object()) {
+                    for (name, value) in rest
+                        .as_object()
+                        .into_iter()
+                        .flatten()
+                        .filter(|(_, v)| !v.is_array() && !v.is_object())
+                    {
                         out.push_str(&format!("{name}: {value}\n"));
                     }
                     print(&out)?;
@@ -83,7 +91,10 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             let mut out = String::new();
             for listed in app.store.reader()?.actions(kind.as_deref())? {
                 let listed = listed?;
-                out.push_str(&format!("{} {} {}\n", listed.key, listed.kind, listed.output));
+                out.push_str(&format!(
+                    "{} {} {}\n",
+                    listed.key, listed.kind, listed.output
+                ));
             }
             print(&out)?;
         }
@@ -98,7 +109,9 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             let app = App::open_to_score(dir)?;
             let reader = app.store.reader()?;
             let digest = find_digest(&reader, digest)?;
-            let bytes = reader.blob(&digest)?.ok_or_else(|| AppError::Input(format!("there is no blob {digest}")))?;
+            let bytes = reader
+                .blob(&digest)?
+                .ok_or_else(|| AppError::Input(format!("there is no blob {digest}")))?;
             let mut out = std::io::stdout().lock();
             if out.write_all(&bytes).and_then(|()| out.flush()).is_err() {
                 return Err(super::CliError::Closed);
@@ -154,8 +167,16 @@ fn find_digest(reader: &Reader, prefix: &str) -> Result<Digest, AppError> {
         let listed = listed?;
         let action = reader.action(&listed.key)?;
         let blobs = action.iter().flat_map(|a| &a.blobs).copied();
-        let inputs = action.iter().flat_map(|a| a.job.inputs.values()).flat_map(|v| v.digests());
-        found.extend(blobs.chain(inputs).chain([listed.output]).filter(|d| d.hex().starts_with(prefix)));
+        let inputs = action
+            .iter()
+            .flat_map(|a| a.job.inputs.values())
+            .flat_map(|v| v.digests());
+        found.extend(
+            blobs
+                .chain(inputs)
+                .chain([listed.output])
+                .filter(|d| d.hex().starts_with(prefix)),
+        );
     }
     found.sort_unstable();
     found.dedup();
@@ -165,7 +186,11 @@ fn find_digest(reader: &Reader, prefix: &str) -> Result<Digest, AppError> {
 fn one<T>(prefix: &str, mut found: Vec<T>, what: &str) -> Result<T, AppError> {
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(AppError::Input(format!("there is no {what} whose name begins with `{prefix}`"))),
-        n => Err(AppError::Input(format!("{n} {what}s begin with `{prefix}`: give more digits"))),
+        0 => Err(AppError::Input(format!(
+            "there is no {what} whose name begins with `{prefix}`"
+        ))),
+        n => Err(AppError::Input(format!(
+            "{n} {what}s begin with `{prefix}`: give more digits"
+        ))),
     }
 }

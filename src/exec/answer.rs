@@ -37,12 +37,17 @@ impl Executor for Calibration {
             .find(|d| d.name == name)
             .ok_or_else(|| fault(format!("the text of `{name}` holds no definition of it")))?;
         let menu = lang::calibration::menu(&language, definition, &text);
-        let items: Vec<_> = menu.iter().filter(|item| item.edit.name() == edit).collect();
+        let items: Vec<_> = menu
+            .iter()
+            .filter(|item| item.edit.name() == edit)
+            .collect();
         // Every edit has an item for every function but one that leaves nothing to rewrite: that
         // one is answered unchanged, as a cautious model would.
         let code = match items.len() {
             0 => text.to_vec(),
-            n => items[(job.int("item") as u64 % n as u64) as usize].text.clone(),
+            n => items[(job.int("item") as u64 % n as u64) as usize]
+                .text
+                .clone(),
         };
         let reply = Reply {
             text: format!("```c\n{}\n```\n", crate::ask::decode(&code)),
@@ -50,7 +55,10 @@ impl Executor for Calibration {
             served_model: None,
             usage: None,
         };
-        Ok(Output { bytes: reply.to_bytes(), blobs: vec![] })
+        Ok(Output {
+            bytes: reply.encode(),
+            blobs: vec![],
+        })
     }
 }
 
@@ -76,12 +84,28 @@ pub struct ReplayHeader {
 pub const REPLAY_FORMAT: &str = "everbench replay 1";
 
 #[derive(Deserialize)]
+struct RecordedUsage {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+}
+
+#[derive(Deserialize)]
 struct Record {
     id: Digest,
     text: String,
     finish_reason: Option<String>,
     #[serde(default)]
-    usage: Option<Usage>,
+    usage: Option<RecordedUsage>,
+}
+
+/// What an API of the usual kind says of the end of an answer.
+fn stop(finish_reason: Option<&str>) -> Stop {
+    match finish_reason {
+        Some("length" | "max_tokens") => Stop::Length,
+        Some("content_filter" | "refusal") => Stop::Refusal,
+        Some("context_length_exceeded") => Stop::Context,
+        _ => Stop::Complete,
+    }
 }
 
 /// Recorded replies by the digest of their prompt.
@@ -120,29 +144,53 @@ pub enum ReplayError {
 impl Replay {
     /// Reads a replay file.
     pub fn read(path: &Path) -> Result<Replay, ReplayError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ReplayError::Io { path: path.to_path_buf(), source })?;
-        let wrong = |line: usize, what: String| ReplayError::Line { path: path.to_path_buf(), line, what };
+        let text = std::fs::read_to_string(path).map_err(|source| ReplayError::Io {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        let wrong = |line: usize, what: String| ReplayError::Line {
+            path: path.to_path_buf(),
+            line,
+            what,
+        };
         let mut lines = text.lines().enumerate();
         let first = lines.next().map(|(_, l)| l).unwrap_or_default();
         let header: ReplayHeader = serde_json::from_str(first)
             .map_err(|e| wrong(1, format!("this is no header of a replay file ({e}); the first line names format, revision and sampling")))?;
         if header.format != REPLAY_FORMAT {
-            return Err(wrong(1, format!("format `{}` is not known; this version reads `{REPLAY_FORMAT}`", header.format)));
+            return Err(wrong(
+                1,
+                format!(
+                    "format `{}` is not known; this version reads `{REPLAY_FORMAT}`",
+                    header.format
+                ),
+            ));
         }
         let mut replies = BTreeMap::new();
         for (at, line) in lines.filter(|(_, l)| !l.trim().is_empty()) {
-            let record: Record = serde_json::from_str(line).map_err(|e| wrong(at + 1, e.to_string()))?;
+            let record: Record =
+                serde_json::from_str(line).map_err(|e| wrong(at + 1, e.to_string()))?;
             let reply = Reply {
                 text: record.text,
-                stop: Stop::of_finish_reason(record.finish_reason.as_deref()),
+                stop: stop(record.finish_reason.as_deref()),
                 served_model: None,
-                usage: record.usage,
+                usage: record.usage.map(|u| Usage {
+                    input_tokens: u.prompt_tokens,
+                    output_tokens: u.completion_tokens,
+                }),
             };
             if replies.insert(record.id, reply).is_some() {
-                return Err(wrong(at + 1, format!("a second reply to prompt {}", record.id)));
+                return Err(wrong(
+                    at + 1,
+                    format!("a second reply to prompt {}", record.id),
+                ));
             }
         }
-        Ok(Replay { path: path.to_path_buf(), header, replies })
+        Ok(Replay {
+            path: path.to_path_buf(),
+            header,
+            replies,
+        })
     }
 }
 
@@ -151,10 +199,11 @@ pub struct Replays(pub BTreeMap<String, Arc<Replay>>);
 
 impl Executor for Replays {
     fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
-        let request = Request::of_job(job, |d| (context.blob)(*d).ok()).map_err(|e| Failure::Fatal {
-            what: e.to_string(),
-            help: "this is a fault in everbench; please report it".into(),
-        })?;
+        let request =
+            Request::of_job(job, |d| (context.blob)(d).ok()).map_err(|e| Failure::Fatal {
+                what: e.to_string(),
+                help: "this is a fault in everbench; please report it".into(),
+            })?;
         let Some(replay) = self.0.get(&request.model) else {
             return Err(Failure::Fatal {
                 what: format!("nothing answers for model `{}`", request.model),
@@ -162,10 +211,17 @@ impl Executor for Replays {
             });
         };
         match replay.replies.get(&request.prompt_digest()) {
-            Some(reply) => Ok(Output { bytes: reply.to_bytes(), blobs: vec![] }),
+            Some(reply) => Ok(Output {
+                bytes: reply.encode(),
+                blobs: vec![],
+            }),
             None => Err(Failure::Fatal {
-                what: format!("{} has no reply to a prompt of this run: it was recorded for other functions or with another prompt template", replay.path.display()),
-                help: "record replies to the output of `everbench prompts`, or leave the model out".into(),
+                what: format!(
+                    "{} has no reply to a prompt of this run: it was recorded for other functions or with another prompt template",
+                    replay.path.display()
+                ),
+                help: "record replies to the output of `everbench prompts`, or leave the model out"
+                    .into(),
             }),
         }
     }

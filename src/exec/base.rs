@@ -10,8 +10,7 @@ use super::commands::{self, Recorded, Understood};
 use super::layout::{RECORD, TREE, in_tree};
 use super::recorder;
 use super::runner::{Call, Workshop, compiler_limits, end_doc, host};
-use super::{Bind, Limits, Status};
-use super::trees::open_to_all;
+use super::{Bind, Limits, Sandbox, Status};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
@@ -48,10 +47,12 @@ pub fn tree(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<PathBuf
         if known.is_some_and(|d| d != Digest::of(&again.bytes)) {
             super::trees::remove_dir(&place).map_err(host("removing a build tree"))?;
             return Err(Failure::Fatal {
-                what: "building the unchanged subject again gave other files than the first time".into(),
-                help: "the subject's build is not reproducible (a time or a random number in it?); \
-                       use a fresh store, or keep its folder `trees`"
+                what: "building the unchanged subject again gave other files than the first time"
                     .into(),
+                help:
+                    "the subject's build is not reproducible (a time or a random number in it?); \
+                       use a fresh store, or keep its folder `trees`"
+                        .into(),
             });
         }
     }
@@ -65,32 +66,86 @@ struct Built {
 }
 
 fn keep(shop: &Workshop, job: &Job, built: Built) -> Result<Output, Failure> {
-    let Built { doc, blobs, scratch } = built;
+    let Built {
+        doc,
+        blobs,
+        scratch,
+    } = built;
     if doc.broken.is_none() {
         let place = shop.trees.base(&job.key().0);
-        shop.trees.adopt(&scratch.path().join("tree"), &place).map_err(host("keeping a build tree"))?;
+        shop.trees
+            .adopt(&scratch.path().join("tree"), &place)
+            .map_err(host("keeping a build tree"))?;
     }
-    Ok(Output { bytes: artifact::write(&doc), blobs })
+    Ok(Output {
+        bytes: artifact::write(&doc),
+        blobs,
+    })
 }
 
 fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Failure> {
-    let scratch = shop.trees.scratch().map_err(host("making a scratch folder"))?;
+    let scratch = shop
+        .trees
+        .scratch()
+        .map_err(host("making a scratch folder"))?;
     let tree = scratch.path().join("tree");
     write_snapshot(job.digest("snapshot"), &tree, context)?;
     let record = scratch.path().join("record");
     std::fs::create_dir(&record).map_err(host("making a scratch folder"))?;
-    open_to_all(scratch.path()).map_err(host("opening the build tree to the sandboxed user"))?;
+    hand_over(shop, &tree)?;
+    hand_over(shop, &record)?;
 
     let mut blobs = Vec::new();
-    if let Some(broken) = run_phases(shop, job, context, (&tree, &record), &["configure", "build"], &mut blobs)? {
-        let doc = BaseDoc { broken: Some(broken), units: vec![], steps: vec![], files: vec![] };
-        return Ok(Built { doc, blobs, scratch });
+    if let Some(broken) = run_phases(
+        shop,
+        job,
+        context,
+        (&tree, &record),
+        &["configure", "build"],
+        &mut blobs,
+    )? {
+        let doc = BaseDoc {
+            broken: Some(broken),
+            units: vec![],
+            steps: vec![],
+            files: vec![],
+        };
+        return Ok(Built {
+            doc,
+            blobs,
+            scratch,
+        });
     }
+    // From here on nothing inside the sandbox can write to the tree.
+    Sandbox::reclaim(&tree).map_err(host("taking the build tree back"))?;
     let (units, steps) = understand(&record.join("commands"), &tree)?;
     let units = examine(shop, context, &tree, units, &mut blobs)?;
-    let outputs: BTreeSet<&String> = units.iter().map(|u| &u.object).chain(steps.iter().map(|s| &s.output)).collect();
-    let files = outputs.into_iter().filter_map(|path| receipt(&tree, path)).collect();
-    Ok(Built { doc: BaseDoc { broken: None, units, steps, files }, blobs, scratch })
+    let outputs: BTreeSet<&String> = units
+        .iter()
+        .map(|u| &u.object)
+        .chain(steps.iter().map(|s| &s.output))
+        .collect();
+    let files = outputs
+        .into_iter()
+        .filter_map(|path| receipt(&tree, path))
+        .collect();
+    Ok(Built {
+        doc: BaseDoc {
+            broken: None,
+            units,
+            steps,
+            files,
+        },
+        blobs,
+        scratch,
+    })
+}
+
+/// Gives a folder to the sandboxed user.
+pub fn hand_over(shop: &Workshop, path: &Path) -> Result<(), Failure> {
+    shop.sandbox
+        .hand_over(path)
+        .map_err(host("giving a folder to the sandboxed user"))
 }
 
 /// Writes the files of a snapshot in the store to `dest`.
@@ -98,7 +153,11 @@ pub fn write_snapshot(digest: Digest, dest: &Path, context: &Context<'_>) -> Res
     let snapshot = snapshot(digest, context)?;
     // The blob that could not be had, if any, says more than the tree writer's own error.
     let mut cause = None;
-    let result = source::write_tree(&snapshot, |d| (context.blob)(*d).map_err(|e| cause = Some(e)).ok(), dest);
+    let result = source::write_tree(
+        &snapshot,
+        |d: &Digest| (context.blob)(*d).map_err(|e| cause = Some(e)).ok(),
+        dest,
+    );
     match (result, cause) {
         (_, Some(cause)) => Err(cause),
         (Err(e), None) => Err(Failure::Transient(e.to_string())),
@@ -109,7 +168,7 @@ pub fn write_snapshot(digest: Digest, dest: &Path, context: &Context<'_>) -> Res
 /// Reads a snapshot's list of files.
 pub fn snapshot(digest: Digest, context: &Context<'_>) -> Result<source::Snapshot, Failure> {
     let bytes = (context.blob)(digest)?;
-    source::Snapshot::parse(&bytes).map_err(|e| Failure::Fatal {
+    source::Snapshot::decode(&bytes).map_err(|e| Failure::Fatal {
         what: format!("snapshot {digest} cannot be read: {e}"),
         help: "run `everbench store verify`".into(),
     })
@@ -138,7 +197,11 @@ fn run_phases(
     blobs: &mut Vec<Vec<u8>>,
 ) -> Result<Option<BrokenBuild>, Failure> {
     let (mut binds, mut env) = shop.recording();
-    binds.push(Bind { host: record.to_path_buf(), inside: RECORD.into(), writable: true });
+    binds.push(Bind {
+        host: record.to_path_buf(),
+        inside: RECORD.into(),
+        writable: true,
+    });
     for pair in job.list("env") {
         if let Value::List(pair) = pair
             && let [Value::Text(name), Value::Text(value)] = pair.as_slice()
@@ -156,7 +219,9 @@ fn run_phases(
             }
         }
         for command in job.list(phase) {
-            let Value::List(words) = command else { continue };
+            let Value::List(words) = command else {
+                continue;
+            };
             let argv: Vec<String> = texts(words).iter().map(ToString::to_string).collect();
             let shown = argv.join(" ");
             let call = Call {
@@ -207,6 +272,8 @@ pub fn describe(status: &Status) -> String {
         artifact::EndDoc::Exit(code) => format!("exit status {code}"),
         artifact::EndDoc::Signal(signal) => format!("signal {signal}"),
         artifact::EndDoc::Limit(limit) => format!("limit: {limit}"),
+        artifact::EndDoc::NotStarted(2) => "not started: no such program".into(),
+        artifact::EndDoc::NotStarted(errno) => format!("not started: error {errno}"),
     }
 }
 
@@ -316,12 +383,17 @@ fn examine(
                     let i = next.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                     let Some(unit) = units.get(i) else { break };
                     let result = examine_one(shop, context, tree, unit);
-                    examined.lock().expect("nothing panics while it holds the lock").push((i, result));
+                    examined
+                        .lock()
+                        .expect("nothing panics while it holds the lock")
+                        .push((i, result));
                 }
             });
         }
     });
-    let mut examined = examined.into_inner().expect("nothing panics while it holds the lock");
+    let mut examined = examined
+        .into_inner()
+        .expect("nothing panics while it holds the lock");
     examined.sort_by_key(|(i, _)| *i);
     let mut out = Vec::with_capacity(units.len());
     for (_, result) in examined {
@@ -338,26 +410,30 @@ fn examine_one(
     tree: &Path,
     unit: &Unit,
 ) -> Result<(Unit, [Vec<u8>; 2]), Failure> {
-    let run = |program: &Path, args: Vec<String>| {
-        let argv = [vec![program.display().to_string()], args].concat();
-        let call = Call {
-            argv: argv.clone(),
-            cwd: unit.cwd.clone(),
-            tree,
-            tree_writable: false,
-            over: Vec::new(),
-            out: None,
-            binds: Vec::new(),
-            env: BTreeMap::new(),
-            limits: Limits { output: 256 << 20, ..compiler_limits() },
-            results: false,
-            collect: None,
-        };
-        let ended = shop.run(&call, context.cancel)?;
-        if ended.status == Status::Exited(0) {
-            return Ok(ended.stdout);
-        }
-        Err(Failure::Fatal {
+    let run =
+        |program: &Path, args: Vec<String>| {
+            let argv = [vec![program.display().to_string()], args].concat();
+            let call = Call {
+                argv: argv.clone(),
+                cwd: unit.cwd.clone(),
+                tree,
+                tree_writable: false,
+                over: Vec::new(),
+                out: None,
+                binds: Vec::new(),
+                env: BTreeMap::new(),
+                limits: Limits {
+                    output: 256 << 20,
+                    ..compiler_limits()
+                },
+                results: false,
+                collect: None,
+            };
+            let ended = shop.run(&call, context.cancel)?;
+            if ended.status == Status::Exited(0) {
+                return Ok(ended.stdout);
+            }
+            Err(Failure::Fatal {
             what: format!(
                 "`{}` ended with {}: {}",
                 argv.join(" "),
@@ -368,9 +444,12 @@ fn examine_one(
                    that the build removes?"
                 .into(),
         })
-    };
+        };
     let text = run(shop.tools.tool(&unit.tool), commands::preprocess(unit))?;
-    let listing = run(&shop.tools.nm, vec!["-g".into(), "-P".into(), format!("{TREE}/{}", unit.object)])?;
+    let listing = run(
+        &shop.tools.nm,
+        vec!["-g".into(), "-P".into(), format!("{TREE}/{}", unit.object)],
+    )?;
     let symbols = symbols(&listing);
     let unit = Unit {
         reads: reads(&text, &unit.cwd),
@@ -400,9 +479,15 @@ fn symbols(listing: &[u8]) -> Vec<u8> {
 fn reads(preprocessed: &[u8], cwd: &str) -> Vec<String> {
     let mut files = BTreeSet::new();
     for line in preprocessed.split(|b| *b == b'\n') {
-        let Some(rest) = line.strip_prefix(b"# ") else { continue };
-        let Some(start) = rest.iter().position(|b| *b == b'"') else { continue };
-        let Some(end) = rest.iter().rposition(|b| *b == b'"').filter(|e| *e > start) else { continue };
+        let Some(rest) = line.strip_prefix(b"# ") else {
+            continue;
+        };
+        let Some(start) = rest.iter().position(|b| *b == b'"') else {
+            continue;
+        };
+        let Some(end) = rest.iter().rposition(|b| *b == b'"').filter(|e| *e > start) else {
+            continue;
+        };
         if let Ok(path) = std::str::from_utf8(&rest[start + 1..end]) {
             files.extend(in_tree(cwd, path));
         }
@@ -413,7 +498,11 @@ fn reads(preprocessed: &[u8], cwd: &str) -> Vec<String> {
 /// What a file holds, for the receipt.
 pub fn receipt(root: &Path, path: &str) -> Option<BuiltFile> {
     let bytes = std::fs::read(root.join(path)).ok()?;
-    Some(BuiltFile { path: path.to_string(), digest: Digest::of(&bytes), size: bytes.len() as u64 })
+    Some(BuiltFile {
+        path: path.to_string(),
+        digest: Digest::of(&bytes),
+        size: bytes.len() as u64,
+    })
 }
 
 #[cfg(test)]
@@ -426,7 +515,11 @@ mod tests {
             argv: vec![],
             cwd: TREE.into(),
             output: output.into(),
-            inputs: inputs.iter().enumerate().map(|(i, p)| (i, p.to_string())).collect(),
+            inputs: inputs
+                .iter()
+                .enumerate()
+                .map(|(i, p)| (i, p.to_string()))
+                .collect(),
         }
     }
 
@@ -438,15 +531,28 @@ mod tests {
             step("a", &["z"]),
             step("b.a", &["x.o"]),
         ];
-        let order: Vec<(String, String)> =
-            in_order(steps).into_iter().map(|s| (s.output, s.inputs[0].1.clone())).collect();
+        let order: Vec<(String, String)> = in_order(steps)
+            .into_iter()
+            .map(|s| (s.output, s.inputs[0].1.clone()))
+            .collect();
         let pair = |a: &str, b: &str| (a.to_string(), b.to_string());
-        assert_eq!(order, [pair("b.a", "y.o"), pair("b.a", "x.o"), pair("z", "b.a"), pair("a", "z")]);
+        assert_eq!(
+            order,
+            [
+                pair("b.a", "y.o"),
+                pair("b.a", "x.o"),
+                pair("z", "b.a"),
+                pair("a", "z")
+            ]
+        );
     }
 
     #[test]
     fn symbols_lose_their_addresses_and_line_markers_give_the_files() {
-        assert_eq!(symbols(b"puts U         \nf T 0000 001a\n"), b"T f\nU puts\n");
+        assert_eq!(
+            symbols(b"puts U         \nf T 0000 001a\n"),
+            b"T f\nU puts\n"
+        );
         let text = b"# 1 \"../src/a.c\"\n# 1 \"/usr/include/stdio.h\" 1 3 4\n# 2 \"../src/a.h\" 1\nint x;\n";
         assert_eq!(reads(text, "/eb/tree/build"), ["src/a.c", "src/a.h"]);
     }

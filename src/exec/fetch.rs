@@ -26,12 +26,19 @@ impl Executor for Fetch {
             checksum: job.text("checksum").into(),
             path_inside: (!inside.is_empty()).then(|| inside.to_string()),
         });
-        let scratch = self.0.trees.scratch().map_err(host("making a scratch folder"))?;
+        let scratch = self
+            .0
+            .trees
+            .scratch()
+            .map_err(host("making a scratch folder"))?;
         let tree = source::fetch(&crate_source, scratch.path(), scratch.path()).map_err(|e| {
             if e.is_transient() {
                 Failure::Transient(e.to_string())
             } else {
-                Failure::Fatal { what: e.to_string(), help: "mend `[source]` in the subject's manifest".into() }
+                Failure::Fatal {
+                    what: e.to_string(),
+                    help: "mend `[source]` in the subject's manifest".into(),
+                }
             }
         })?;
         Ok(Output {

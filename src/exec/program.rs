@@ -25,7 +25,12 @@ impl Executor for Program {
 }
 
 /// The folder with the files of a program that is in the store, made again if need be.
-pub fn files(shop: &Workshop, job: &Job, doc: &ProgramDoc, context: &Context<'_>) -> Result<PathBuf, Failure> {
+pub fn files(
+    shop: &Workshop,
+    job: &Job,
+    doc: &ProgramDoc,
+    context: &Context<'_>,
+) -> Result<PathBuf, Failure> {
     let place = shop.trees.program(&job.key().0);
     let lock = shop.trees.lock(&job.key().0);
     let _making = lock.lock().expect("nothing panics while it holds the lock");
@@ -35,7 +40,8 @@ pub fn files(shop: &Workshop, job: &Job, doc: &ProgramDoc, context: &Context<'_>
             super::trees::remove_dir(&place).map_err(host("removing a program"))?;
             return Err(Failure::Fatal {
                 what: "building the same functions again gave another program".into(),
-                help: "the subject's build is not reproducible (a time or a random number in it?)".into(),
+                help: "the subject's build is not reproducible (a time or a random number in it?)"
+                    .into(),
             });
         }
     }
@@ -45,7 +51,11 @@ pub fn files(shop: &Workshop, job: &Job, doc: &ProgramDoc, context: &Context<'_>
 fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
     let base = job.material("base");
     let doc = base_doc(base, context)?;
-    let set: Option<Vec<Replacement>> = job.list("set").iter().map(Replacement::from_value).collect();
+    let set: Option<Vec<Replacement>> = job
+        .list("set")
+        .iter()
+        .map(Replacement::from_value)
+        .collect();
     let set = set.ok_or_else(|| Failure::Fatal {
         what: format!("{job:?} does not say what it replaces"),
         help: "this is a fault in everbench; please report it".into(),
@@ -61,15 +71,27 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Output, Fa
                 error: first_error(&log).map(|e| e.to_string()),
                 log: Digest::of(&log),
             };
-            let doc = ProgramDoc { failed: Some(failed), files: vec![] };
-            return Ok(Output { bytes: artifact::write(&doc), blobs: vec![log] });
+            let doc = ProgramDoc {
+                failed: Some(failed),
+                files: vec![],
+            };
+            return Ok(Output {
+                bytes: artifact::write(&doc),
+                blobs: vec![log],
+            });
         }
     };
     // Archives were only a way to the executables: nothing that a test runs reads them.
-    let kept: Vec<String> = made.into_iter().filter(|path| !path.ends_with(".a")).collect();
+    let kept: Vec<String> = made
+        .into_iter()
+        .filter(|path| !path.ends_with(".a"))
+        .collect();
     let out = replay.out();
     let files = kept.iter().filter_map(|path| receipt(&out, path)).collect();
-    let scratch = shop.trees.scratch().map_err(host("making a scratch folder"))?;
+    let scratch = shop
+        .trees
+        .scratch()
+        .map_err(host("making a scratch folder"))?;
     let place = scratch.path().join("program");
     for path in &kept {
         let to = place.join(path);
@@ -78,6 +100,14 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Output, Fa
         std::fs::rename(out.join(path), to).map_err(host("keeping a program"))?;
     }
     std::fs::create_dir_all(&place).map_err(host("keeping a program"))?;
-    shop.trees.adopt(&place, &shop.trees.program(&job.key().0)).map_err(host("keeping a program"))?;
-    Ok(Output { bytes: artifact::write(&ProgramDoc { failed: None, files }), blobs: vec![] })
+    shop.trees
+        .adopt(&place, &shop.trees.program(&job.key().0))
+        .map_err(host("keeping a program"))?;
+    Ok(Output {
+        bytes: artifact::write(&ProgramDoc {
+            failed: None,
+            files,
+        }),
+        blobs: vec![],
+    })
 }

@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::base::snapshot;
+use super::base::{hand_over, snapshot};
 use super::commands;
 use super::layout::TREE;
 use super::runner::{Call, Workshop, compiler_limits, host};
 use super::{Ended, Status};
-use super::trees::open_to_all;
 use crate::digest::Digest;
 use crate::engine::{Context, Failure};
 use crate::job::{Job, Value};
@@ -47,9 +46,16 @@ impl Replacement {
 
     /// Reads back what [`Replacement::to_value`] wrote.
     pub fn from_value(value: &Value) -> Option<Replacement> {
-        let Value::List(parts) = value else { return None };
-        let [Value::Text(path), Value::Text(name), Value::Int(ordinal), Value::Digest(original), Value::Digest(variant)] =
-            parts.as_slice()
+        let Value::List(parts) = value else {
+            return None;
+        };
+        let [
+            Value::Text(path),
+            Value::Text(name),
+            Value::Int(ordinal),
+            Value::Digest(original),
+            Value::Digest(variant),
+        ] = parts.as_slice()
         else {
             return None;
         };
@@ -96,23 +102,45 @@ impl<'a> Replay<'a> {
         set: Vec<Replacement>,
     ) -> Result<Replay<'a>, Failure> {
         let tree = super::base::tree(shop, base, context)?;
-        let scratch = shop.trees.scratch().map_err(host("making a scratch folder"))?;
+        let scratch = shop
+            .trees
+            .scratch()
+            .map_err(host("making a scratch folder"))?;
         let out = scratch.path().join("out");
         std::fs::create_dir(&out).map_err(host("making a scratch folder"))?;
+        hand_over(shop, &out)?;
         let over = splice_all(scratch.path(), base, context, &set)?;
-        Ok(Replay { shop, context, base_key: base.key().0, doc, tree, scratch, set, over })
+        Ok(Replay {
+            shop,
+            context,
+            base_key: base.key().0,
+            doc,
+            tree,
+            scratch,
+            set,
+            over,
+        })
     }
 
     /// The units that read a spliced file.
     pub fn touched(&self) -> Vec<&'a Unit> {
-        let reads = |unit: &&Unit| unit.reads.iter().any(|path| self.over.iter().any(|(p, _)| p == path));
+        let reads = |unit: &&Unit| {
+            unit.reads
+                .iter()
+                .any(|path| self.over.iter().any(|(p, _)| p == path))
+        };
         self.doc.units.iter().filter(reads).collect()
     }
 
     /// Front end only, for every touched unit.
     pub fn syntax(&self) -> Result<Option<Stuck>, Failure> {
         for unit in self.touched() {
-            let stuck = self.replay(Stage::Syntax, &unit.tool, &unit.cwd, commands::syntax_only(unit))?;
+            let stuck = self.replay(
+                Stage::Syntax,
+                &unit.tool,
+                &unit.cwd,
+                commands::syntax_only(unit),
+            )?;
             if stuck.is_some() {
                 return Ok(stuck);
             }
@@ -135,7 +163,10 @@ impl<'a> Replay<'a> {
                 }
                 let copy = self.scratch.path().join("object");
                 std::fs::copy(&on_host, &copy).map_err(host("keeping an object"))?;
-                self.shop.trees.adopt(&copy, &cached).map_err(host("keeping an object"))?;
+                self.shop
+                    .trees
+                    .adopt(&copy, &cached)
+                    .map_err(host("keeping an object"))?;
             } else {
                 std::fs::copy(&cached, &on_host).map_err(host("using a kept object"))?;
             }
@@ -182,11 +213,17 @@ impl<'a> Replay<'a> {
         let file = self.out().join(path);
         let dir = file.parent().expect("a path in a folder has a parent");
         std::fs::create_dir_all(dir).map_err(host("making a scratch folder"))?;
-        open_to_all(&self.out()).map_err(host("opening a scratch folder to the sandboxed user"))?;
+        hand_over(self.shop, &self.out())?;
         Ok(file)
     }
 
-    fn replay(&self, stage: Stage, tool: &str, cwd: &str, args: Vec<String>) -> Result<Option<Stuck>, Failure> {
+    fn replay(
+        &self,
+        stage: Stage,
+        tool: &str,
+        cwd: &str,
+        args: Vec<String>,
+    ) -> Result<Option<Stuck>, Failure> {
         let program = self.shop.tools.tool(tool).display().to_string();
         let out = self.out();
         let call = Call {
@@ -206,7 +243,11 @@ impl<'a> Replay<'a> {
         if ended.status == Status::Exited(0) {
             return Ok(None);
         }
-        Ok(Some(Stuck { stage, command: call.argv.join(" "), ended }))
+        Ok(Some(Stuck {
+            stage,
+            command: call.argv.join(" "),
+            ended,
+        }))
     }
 }
 
@@ -220,12 +261,17 @@ pub fn splice_all(
     let snapshot = snapshot(base.digest("snapshot"), context)?;
     let mut by_path: BTreeMap<&str, Vec<&Replacement>> = BTreeMap::new();
     for replacement in set {
-        by_path.entry(&replacement.path).or_default().push(replacement);
+        by_path
+            .entry(&replacement.path)
+            .or_default()
+            .push(replacement);
     }
     let mut over = Vec::new();
     for (i, (path, replacements)) in by_path.into_iter().enumerate() {
         let source = snapshot
-            .digest_of(path)
+            .files
+            .get(path)
+            .map(|entry| entry.digest)
             .ok_or_else(|| fault(format!("{path} is not in the snapshot")))
             .and_then(|d| (context.blob)(d))?;
         let bytes = spliced(path, &source, &replacements, context)?;
@@ -236,19 +282,29 @@ pub fn splice_all(
     Ok(over)
 }
 
-fn spliced(path: &str, source: &Arc<[u8]>, set: &[&Replacement], context: &Context<'_>) -> Result<Vec<u8>, Failure> {
-    let language = lang::Language::c();
+fn spliced(
+    path: &str,
+    source: &Arc<[u8]>,
+    set: &[&Replacement],
+    context: &Context<'_>,
+) -> Result<Vec<u8>, Failure> {
+    let language = lang::Language::c(&lang::QueryTexts::c()).map_err(|e| fault(e.to_string()))?;
     let functions = lang::functions(&language, source);
     let mut edits = Vec::new();
     for r in set {
         let definition = functions
             .definitions
             .iter()
-            .find(|d| d.name == r.name && d.ordinal == r.ordinal)
-            .ok_or_else(|| fault(format!("{path} has no definition {} of `{}`", r.ordinal, r.name)))?;
-        edits.push(lang::Edit {
-            span: definition.span.clone(),
-            original: r.original,
+            .find(|d| d.name == r.name && d.ordinal == r.ordinal as usize)
+            .ok_or_else(|| {
+                fault(format!(
+                    "{path} has no definition {} of `{}`",
+                    r.ordinal, r.name
+                ))
+            })?;
+        edits.push(lang::Splice {
+            range: definition.span.clone(),
+            expected: r.original,
             replacement: (context.blob)(r.variant)?.to_vec(),
         });
     }
@@ -258,7 +314,8 @@ fn spliced(path: &str, source: &Arc<[u8]>, set: &[&Replacement], context: &Conte
 fn fault(what: String) -> Failure {
     Failure::Fatal {
         what,
-        help: "the job does not fit its snapshot: this is a fault in everbench; please report it".into(),
+        help: "the job does not fit its snapshot: this is a fault in everbench; please report it"
+            .into(),
     }
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Limits;
 use super::layout::{SANITIZER_LOG, TREE};
 use super::runner::{Call, Workshop, end_doc};
-use super::Limits;
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
@@ -22,14 +22,20 @@ impl Executor for TestRun {
         let tree = super::base::tree(shop, job.material("base"), context)?;
         let mut over = Vec::new();
         if let Some(program) = job.try_material("program") {
-            let digest = (context.output)(program)?
-                .ok_or_else(|| Failure::Transient("the program is not in the store any more".into()))?;
-            let doc: ProgramDoc = serde_json::from_slice(&(context.blob)(digest)?).map_err(|e| Failure::Fatal {
-                what: format!("the program's document cannot be read: {e}"),
-                help: "run `everbench store verify`".into(),
+            let digest = (context.output)(program)?.ok_or_else(|| {
+                Failure::Transient("the program is not in the store any more".into())
             })?;
+            let doc: ProgramDoc =
+                serde_json::from_slice(&(context.blob)(digest)?).map_err(|e| Failure::Fatal {
+                    what: format!("the program's document cannot be read: {e}"),
+                    help: "run `everbench store verify`".into(),
+                })?;
             let folder = super::program::files(shop, program, &doc, context)?;
-            over.extend(doc.files.iter().map(|f| (f.path.clone(), folder.join(&f.path))));
+            over.extend(
+                doc.files
+                    .iter()
+                    .map(|f| (f.path.clone(), folder.join(&f.path))),
+            );
         }
         let cwd = job.text("cwd");
         let mut argv: Vec<String> = words(job.list("argv"));
@@ -41,7 +47,11 @@ impl Executor for TestRun {
         }
         let call = Call {
             argv,
-            cwd: if cwd == "." { TREE.to_string() } else { format!("{TREE}/{cwd}") },
+            cwd: if cwd == "." {
+                TREE.to_string()
+            } else {
+                format!("{TREE}/{cwd}")
+            },
             tree: &tree,
             tree_writable: false,
             over,
@@ -58,6 +68,7 @@ impl Executor for TestRun {
                 file_size: 256 << 20,
                 scratch: 256 << 20,
                 disk: 256 << 20,
+                stack: 8 << 20,
             },
             results: true,
             collect: Some(SANITIZER_LOG.to_string()),
@@ -65,10 +76,15 @@ impl Executor for TestRun {
         let ended = shop.run(&call, context.cancel)?;
         let mut collected = ended.collected;
         // The names end in process ids; what matters is the order in which the processes started.
-        collected.sort_by_key(|(name, _)| (name.len(), name.clone()));
+        collected.sort_by_key(|c| (c.path.as_os_str().len(), c.path.clone()));
         let mut sanitizers = Vec::new();
-        for (_, text) in collected {
-            sanitizers.extend(text);
+        for file in collected {
+            match file.content {
+                Ok(text) => sanitizers.extend(text),
+                // A log that cannot be had is itself something to see.
+                Err(why) => sanitizers
+                    .extend(format!("everbench: {}: {why}\n", file.path.display()).into_bytes()),
+            }
         }
         let doc = RunDoc {
             end: end_doc(&ended.status),
@@ -92,9 +108,15 @@ fn environment(job: &Job) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([
         (
             "ASAN_OPTIONS".to_string(),
-            format!("{common}:detect_leaks={}:allocator_may_return_null=1", i32::from(leaks)),
+            format!(
+                "{common}:detect_leaks={}:allocator_may_return_null=1",
+                i32::from(leaks)
+            ),
         ),
-        ("UBSAN_OPTIONS".to_string(), format!("{common}:print_stacktrace=1")),
+        (
+            "UBSAN_OPTIONS".to_string(),
+            format!("{common}:print_stacktrace=1"),
+        ),
         ("LSAN_OPTIONS".to_string(), "exitcode=0".to_string()),
     ]);
     for pair in job.list("env") {

@@ -2,15 +2,16 @@
 //! which they run a command.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::time::Duration;
 
 use super::layout::{BIN, OUT, REPORT_HEADER, TREE};
 use super::recorder;
-use super::{Bind, Command, Ended, Limit, Limits, Sandbox, SandboxError, Status};
 use super::toolchain::Toolchain;
 use super::trees::Trees;
+use super::{Bind, Command, Ended, Limit, Limits, Sandbox, SandboxError, Status};
 use crate::cancel::Cancel;
 use crate::engine::Failure;
 use crate::oss::artifact::EndDoc;
@@ -69,13 +70,29 @@ pub fn compiler_limits() -> Limits {
         file_size: 1 << 30,
         scratch: 512 << 20,
         disk: 2 << 30,
+        stack: 64 << 20,
     }
 }
 
 impl Workshop {
-    /// Sets up shop.
-    pub fn new(sandbox: Sandbox, tools: Toolchain, trees: Trees, recorder: PathBuf, header: PathBuf) -> Workshop {
-        Workshop { sandbox, tools, trees, recorder, header, alone: RwLock::new(()) }
+    /// Sets up shop. `recorder` is this program; it and the harness header are put into the
+    /// folder of the trees, where the sandboxed user can reach them.
+    pub fn new(
+        sandbox: Sandbox,
+        tools: Toolchain,
+        trees: Trees,
+        recorder: &Path,
+    ) -> io::Result<Workshop> {
+        let recorder = trees.keep_tool("recorder", &std::fs::read(recorder)?)?;
+        let header = trees.keep_tool("report.h", crate::subject::REPORT_HEADER.as_bytes())?;
+        Ok(Workshop {
+            sandbox,
+            tools,
+            trees,
+            recorder,
+            header,
+            alone: RwLock::new(()),
+        })
     }
 
     /// Runs a command in the sandbox. A wall-clock limit is believed only after it was hit again
@@ -83,13 +100,19 @@ impl Workshop {
     pub fn run(&self, call: &Call<'_>, cancel: &Cancel) -> Result<Ended, Failure> {
         let command = self.command(call);
         let ended = {
-            let _together = self.alone.read().expect("nothing panics while it holds the lock");
+            let _together = self
+                .alone
+                .read()
+                .expect("nothing panics while it holds the lock");
             self.sandbox.run(&command, cancel).map_err(failure)?
         };
         if ended.status != Status::Limit(Limit::Wall) {
             return Ok(ended);
         }
-        let _alone = self.alone.write().expect("nothing panics while it holds the lock");
+        let _alone = self
+            .alone
+            .write()
+            .expect("nothing panics while it holds the lock");
         self.sandbox.run(&command, cancel).map_err(failure)
     }
 
@@ -104,13 +127,21 @@ impl Workshop {
             inside: format!("{TREE}/{path}").into(),
             writable: false,
         }));
-        binds.extend(call.out.map(|out| Bind { host: out.to_path_buf(), inside: OUT.into(), writable: true }));
-        binds.push(Bind { host: self.header.clone(), inside: REPORT_HEADER.into(), writable: false });
+        binds.extend(call.out.map(|out| Bind {
+            host: out.to_path_buf(),
+            inside: OUT.into(),
+            writable: true,
+        }));
+        binds.push(Bind {
+            host: self.header.clone(),
+            inside: REPORT_HEADER.into(),
+            writable: false,
+        });
         binds.extend(call.binds.iter().cloned());
-        let mut command = Command::new(call.argv.iter().map(Into::into).collect());
+        let mut command = Command::new(&call.argv);
         command.cwd = call.cwd.clone().into();
         command.binds = binds;
-        command.limits = call.limits.clone();
+        command.limits = call.limits;
         command.fixed_addresses = true;
         command.results = call.results;
         command.collect = call.collect.as_ref().map(Into::into);
@@ -156,6 +187,7 @@ pub fn end_doc(status: &Status) -> EndDoc {
         Status::Exited(code) => EndDoc::Exit(*code),
         Status::Signaled(signal) => EndDoc::Signal(*signal),
         Status::Limit(limit) => EndDoc::Limit(limit_name(*limit).into()),
+        Status::NotStarted(errno) => EndDoc::NotStarted(*errno),
     }
 }
 

@@ -23,7 +23,10 @@ impl Trees {
     /// Opens the cache in `root`, empties what an earlier process left unfinished, and evicts the
     /// entries used longest ago until programs and objects hold at most `budget` bytes.
     pub fn open(root: &Path, budget: u64) -> io::Result<Trees> {
-        let trees = Trees { root: root.to_path_buf(), making: Mutex::default() };
+        let trees = Trees {
+            root: root.to_path_buf(),
+            making: Mutex::default(),
+        };
         remove_dir(&trees.root.join("scratch"))?;
         for dir in ["base", "program", "object", "scratch"] {
             fs::create_dir_all(trees.root.join(dir))?;
@@ -55,9 +58,27 @@ impl Trees {
         self.root.join("object").join(key.hex())
     }
 
+    /// Puts a program or a file of this program's own where the sandbox can show it.
+    pub fn keep_tool(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let dir = self.root.join("tool");
+        let path = dir.join(format!("{}-{name}", Digest::of(bytes).short()));
+        if !path.exists() {
+            fs::create_dir_all(&dir)?;
+            let scratch = self.scratch()?;
+            let file = scratch.path().join(name);
+            fs::write(&file, bytes)?;
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+            self.adopt(&file, &path)?;
+        }
+        Ok(path)
+    }
+
     /// The lock under which an entry is made.
     pub fn lock(&self, key: &Digest) -> Arc<Mutex<()>> {
-        let mut making = self.making.lock().expect("nothing panics while it holds the lock");
+        let mut making = self
+            .making
+            .lock()
+            .expect("nothing panics while it holds the lock");
         making.entry(*key).or_default().clone()
     }
 
@@ -77,7 +98,11 @@ impl Trees {
                 let entry = entry?;
                 let meta = entry.metadata()?;
                 let used = meta.accessed().or_else(|_| meta.modified())?;
-                entries.push((used.max(meta.modified()?), size(&entry.path()), entry.path()));
+                entries.push((
+                    used.max(meta.modified()?),
+                    size(&entry.path()),
+                    entry.path(),
+                ));
             }
         }
         entries.sort();
@@ -95,7 +120,11 @@ impl Trees {
 
 fn size(path: &Path) -> u64 {
     let files = walkdir::WalkDir::new(path).into_iter().flatten();
-    files.filter_map(|e| e.metadata().ok()).filter(|m| m.is_file()).map(|m| m.len()).sum()
+    files
+        .filter_map(|e| e.metadata().ok())
+        .filter(|m| m.is_file())
+        .map(|m| m.len())
+        .sum()
 }
 
 /// Removes a file or a folder with all it holds; absence is fine.
@@ -109,20 +138,4 @@ pub fn remove_dir(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
-}
-
-/// Lets every user write to the folder and all it holds: the sandboxed user builds in it.
-/// Links are not followed.
-pub fn open_to_all(root: &Path) -> io::Result<()> {
-    for entry in walkdir::WalkDir::new(root) {
-        let entry = entry?;
-        let meta = entry.metadata()?;
-        if meta.is_symlink() {
-            continue;
-        }
-        let mode = meta.permissions().mode();
-        let wanted = if meta.is_dir() { 0o777 } else { mode | 0o666 };
-        fs::set_permissions(entry.path(), fs::Permissions::from_mode(wanted))?;
-    }
-    Ok(())
 }

@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
+use super::Status;
 use super::base::{self, describe};
 use super::replay::{Replacement, Replay, Stuck, splice_all};
 use super::runner::{Workshop, host, limit_name};
-use super::Status;
-use super::trees::open_to_all;
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
@@ -41,27 +40,35 @@ impl Executor for Audit {
         let shop = &self.0;
         let base_job = job.material("base");
         let built = base::tree(shop, base_job, context)?;
-        let scratch = shop.trees.scratch().map_err(host("making a scratch folder"))?;
+        let scratch = shop
+            .trees
+            .scratch()
+            .map_err(host("making a scratch folder"))?;
         let tree = scratch.path().join("tree");
         // A faithful copy keeps the times, by which `make` sees what is out of date.
         copy_tree(&built, &tree).map_err(host("copying the build tree"))?;
         for (path, file) in splice_all(scratch.path(), base_job, context, &[replacement(job)?])? {
             std::fs::copy(&file, tree.join(&path)).map_err(host("writing a spliced file"))?;
         }
-        open_to_all(&tree).map_err(host("opening the build tree to the sandboxed user"))?;
+        base::hand_over(shop, &tree)?;
         let mut blobs = Vec::new();
         let record = scratch.path().join("record");
         std::fs::create_dir(&record).map_err(host("making a scratch folder"))?;
-        open_to_all(&record).map_err(host("opening a scratch folder to the sandboxed user"))?;
+        base::hand_over(shop, &record)?;
         let broken = base::rebuild(shop, base_job, context, &tree, &record, &mut blobs)?;
         let doc = VerdictDoc {
             compiles: broken.is_none(),
             stage: broken.is_some().then_some(Stage::Build),
             error: broken.as_ref().and_then(|b| b.error.clone()),
-            limit: broken.as_ref().and_then(|b| b.ended.strip_prefix("limit: ").map(str::to_string)),
+            limit: broken
+                .as_ref()
+                .and_then(|b| b.ended.strip_prefix("limit: ").map(str::to_string)),
             log: broken.map(|b| b.log),
         };
-        Ok(Output { bytes: artifact::write(&doc), blobs })
+        Ok(Output {
+            bytes: artifact::write(&doc),
+            blobs,
+        })
     }
 }
 
@@ -71,7 +78,11 @@ fn copy_tree(from: &std::path::Path, to: &std::path::Path) -> std::io::Result<()
         .arg(from)
         .arg(to)
         .status()?;
-    if status.success() { Ok(()) } else { Err(std::io::Error::other(format!("cp: {status}"))) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(std::io::Error::other(format!("cp: {status}")))
+    }
 }
 
 /// The document of the base that a job works on.
@@ -96,8 +107,17 @@ fn replacement(job: &Job) -> Result<Replacement, Failure> {
 }
 
 fn compiles() -> Output {
-    let doc = VerdictDoc { compiles: true, stage: None, error: None, limit: None, log: None };
-    Output { bytes: artifact::write(&doc), blobs: vec![] }
+    let doc = VerdictDoc {
+        compiles: true,
+        stage: None,
+        error: None,
+        limit: None,
+        log: None,
+    };
+    Output {
+        bytes: artifact::write(&doc),
+        blobs: vec![],
+    }
 }
 
 fn fails(stuck: Stuck) -> Output {
@@ -114,5 +134,8 @@ fn fails(stuck: Stuck) -> Output {
         limit,
         log: Some(Digest::of(&log)),
     };
-    Output { bytes: artifact::write(&doc), blobs: vec![log] }
+    Output {
+        bytes: artifact::write(&doc),
+        blobs: vec![log],
+    }
 }

@@ -22,6 +22,23 @@ pub struct CompilerError {
     pub message: String,
 }
 
+impl std::fmt::Display for CompilerError {
+    /// `file:line:column: message`, as far as they are known.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{file}:")?;
+            if let Some(line) = self.line {
+                write!(f, "{line}:")?;
+            }
+            if let Some(column) = self.column {
+                write!(f, "{column}:")?;
+            }
+            f.write_str(" ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
 /// The first error in `log`, or `None` if no line of it is one.
 ///
 /// Warnings are no errors unless `-Werror` made them some. A line of make or of collect2 that

@@ -169,6 +169,9 @@ pub enum EndDoc {
     Signal(i32),
     /// It ran into this limit: `cpu`, `wall`, `memory`, `processes`, `output`, `disk`.
     Limit(String),
+    /// It could not be executed: this error number.
+    #[serde(rename = "not_started")]
+    NotStarted(i32),
 }
 
 /// A run of one shard.

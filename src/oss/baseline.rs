@@ -75,17 +75,34 @@ pub fn baseline(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc
         }
     }
     let outputs = fold(demanded)?;
-    let inputs: Vec<Digest> = outputs.iter().copied().chain([Digest::of(&manifest.parser_part()), files]).collect();
-    population::recalled(db, "baseline", &inputs, || summarise(db, settings, subject, &outputs)).map(Arc::new)
+    let inputs: Vec<Digest> = outputs
+        .iter()
+        .copied()
+        .chain([Digest::of(&manifest.parser_part()), files])
+        .collect();
+    population::recalled(db, "baseline", &inputs, || {
+        summarise(db, settings, subject, &outputs)
+    })
+    .map(Arc::new)
 }
 
-fn summarise(db: &dyn Db, settings: Settings, subject: Subject, outputs: &[Digest]) -> Result<Baseline, Hold> {
+fn summarise(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    outputs: &[Digest],
+) -> Result<Baseline, Hold> {
     let manifest = subject.manifest(db);
     let parser = parser(manifest)?;
     let mut shards = Vec::new();
     let mut alerts = BTreeMap::new();
     let mut pass_rates = vec![(0, 0); RUNS as usize];
-    for (shard, outputs) in manifest.tests.shards.iter().zip(outputs.chunks(RUNS as usize)) {
+    for (shard, outputs) in manifest
+        .tests
+        .shards
+        .iter()
+        .zip(outputs.chunks(RUNS as usize))
+    {
         let mut runs = Vec::new();
         for output in outputs {
             let run = read_run(db, *output)?;
@@ -109,16 +126,28 @@ fn summarise(db: &dyn Db, settings: Settings, subject: Subject, outputs: &[Diges
     }
     if shards.iter().all(|s| s.stable_pass.is_empty()) {
         return Err(Hold::broken(
-            format!("not one test of the unchanged subject `{}` passes", manifest.name),
+            format!(
+                "not one test of the unchanged subject `{}` passes",
+                manifest.name
+            ),
             "a benchmark needs tests that pass; run them by hand and check `[tests]` in the manifest",
         ));
     }
-    Ok(Baseline { shards, alerts, pass_rates })
+    Ok(Baseline {
+        shards,
+        alerts,
+        pass_rates,
+    })
 }
 
 /// The digest of everything that is linked: the base's files with those in `changed` in their place.
 pub fn files_identity(base: &BaseDoc, changed: &[artifact::BuiltFile]) -> Digest {
-    let linked: BTreeSet<&String> = base.steps.iter().map(|s| &s.output).filter(|p| !p.ends_with(".a")).collect();
+    let linked: BTreeSet<&String> = base
+        .steps
+        .iter()
+        .map(|s| &s.output)
+        .filter(|p| !p.ends_with(".a"))
+        .collect();
     let mut files: BTreeMap<&String, Digest> = base
         .files
         .iter()
@@ -142,7 +171,12 @@ pub fn parser(manifest: &Manifest) -> Result<LineParser, Hold> {
 }
 
 /// What a run reported.
-pub fn reports(db: &dyn Db, manifest: &Manifest, parser: &LineParser, run: &RunDoc) -> Result<Vec<Report>, Hold> {
+pub fn reports(
+    db: &dyn Db,
+    manifest: &Manifest,
+    parser: &LineParser,
+    run: &RunDoc,
+) -> Result<Vec<Report>, Hold> {
     let log = match manifest.tests.report {
         ReportFrom::Results => db.blob(run.results)?.to_vec(),
         ReportFrom::Stdout => [db.blob(run.stdout)?, db.blob(run.stderr)?].concat(),
@@ -156,11 +190,20 @@ pub fn ended(end: &EndDoc) -> Ended {
         EndDoc::Exit(code) => Ended::Exit(*code),
         EndDoc::Signal(signal) => Ended::Signal(*signal),
         EndDoc::Limit(_) => Ended::Limit,
+        // As a shell says it of a program that cannot be run.
+        EndDoc::NotStarted(_) => Ended::Exit(127),
     }
 }
 
 /// What a shard's runs are measured against.
 #[salsa::tracked(returns(clone))]
-pub fn expected(db: &dyn Db, settings: Settings, subject: Subject, shard: usize) -> Result<Arc<Expected>, Hold> {
-    Ok(Arc::new(baseline(db, settings, subject)?.shards[shard].expected()))
+pub fn expected(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    shard: usize,
+) -> Result<Arc<Expected>, Hold> {
+    Ok(Arc::new(
+        baseline(db, settings, subject)?.shards[shard].expected(),
+    ))
 }

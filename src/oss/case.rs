@@ -80,9 +80,18 @@ pub struct Case {
 /// What a calibration model answers for a function: which edit, and which item of the menu.
 /// Drawn from the model's shares by seed and identity, so that models with the same draw share
 /// everything that follows.
-pub fn calibration_edit(shares: &BTreeMap<Edit, f64>, name: &str, seed: u64, id: &str) -> (Edit, u64) {
+pub fn calibration_edit(
+    shares: &BTreeMap<Edit, f64>,
+    name: &str,
+    seed: u64,
+    id: &str,
+) -> (Edit, u64) {
     const CALIBRATION_DRAW: u64 = 0x6361_6c69;
-    let draw = mix::uniform(mix::keyed(seed, CALIBRATION_DRAW, format!("{name}\0{id}").as_bytes()));
+    let draw = mix::uniform(mix::keyed(
+        seed,
+        CALIBRATION_DRAW,
+        format!("{name}\0{id}").as_bytes(),
+    ));
     let mut sum = 0.0;
     let mut chosen = None;
     for (edit, share) in shares {
@@ -107,18 +116,22 @@ pub fn completion_job(
 ) -> Result<Job, Hold> {
     match &model.answers {
         Answers::Calibration(shares) => {
-            let (edit, item) = calibration_edit(shares, &model.name, settings.seed(db), &function.id);
+            let (edit, item) =
+                calibration_edit(shares, &model.name, settings.seed(db), &function.id);
             Ok(Job::of(CALIBRATION)
                 .blob("function", text.clone())
                 .put("name", function.name.as_str())
                 .put("edit", edit.name())
                 .put("item", item as i64)
-                .put("queries", population::language(db, settings)?.0.queries().digest())
+                .put(
+                    "queries",
+                    population::language(db, settings)?.0.queries().digest(),
+                )
                 .done())
         }
         Answers::Replay { revision, sampling } => {
             let request = request(db, settings, revision, sampling, function, text)?;
-            Ok(request.to_job())
+            Ok(request.to_job(ask::COMPLETION))
         }
     }
 }
@@ -132,10 +145,24 @@ pub fn request(
     function: &Function,
     text: &[u8],
 ) -> Result<ask::Request, Hold> {
-    let template = ask::Template::parse(settings.template(db))
-        .map_err(|e| Hold::broken(format!("prompt template: {e}"), "mend the template file"))?;
-    let prompt = template.render(&function.name, text);
-    Ok(ask::Request::new(&template, prompt, revision, sampling.clone(), 0))
+    let task = ask::task("improve").expect("the task comes with the program");
+    let fault = |e: ask::TemplateError| Hold::broken(e.to_string(), "mend the template file");
+    let template =
+        ask::Template::parse("improve", task, settings.template(db).as_bytes()).map_err(fault)?;
+    let text = ask::decode(text);
+    let values = BTreeMap::from([
+        ("function", text.as_str()),
+        ("name", function.name.as_str()),
+        ("context", ""),
+    ]);
+    let rendered = template.render(&values).map_err(fault)?;
+    Ok(ask::Request {
+        system: rendered.system.into(),
+        user: rendered.user.into(),
+        model: revision.to_string(),
+        sampling: sampling.clone(),
+        sample: 0,
+    })
 }
 
 /// A function asked of a model: out of its file's cases once they are all there, else by itself,
@@ -149,8 +176,13 @@ pub fn case<'db>(
     function: FunctionArg<'db>,
 ) -> Result<Arc<Case>, Hold> {
     let f = function.function(db);
-    if let Ok(cases) = file_cases(db, settings, subject, model, PathArg::new(db, f.path.clone()))
-        && let Some(case) = cases.get(&f.id)
+    if let Ok(cases) = file_cases(
+        db,
+        settings,
+        subject,
+        model,
+        PathArg::new(db, f.path.clone()),
+    ) && let Some(case) = cases.get(&f.id)
     {
         return Ok(case.clone());
     }
@@ -174,7 +206,13 @@ fn file_sample<'db>(
     path: PathArg<'db>,
 ) -> Result<Arc<Vec<Arc<Function>>>, Hold> {
     let sample = population::sample(db, settings, subject)?;
-    Ok(Arc::new(sample.iter().filter(|f| f.path == *path.path(db)).cloned().collect()))
+    Ok(Arc::new(
+        sample
+            .iter()
+            .filter(|f| f.path == *path.path(db))
+            .cloned()
+            .collect(),
+    ))
 }
 
 /// All cases of a file and a model, by function: what a later process recalls at once.
@@ -191,7 +229,13 @@ pub fn file_cases<'db>(
     inputs.push(super::iteration::identity(&functions));
     population::recalled(db, "cases", &inputs, || {
         let cases = functions.iter().map(|f| {
-            let case = fresh_case(db, settings, subject, model, FunctionArg::new(db, f.clone()))?;
+            let case = fresh_case(
+                db,
+                settings,
+                subject,
+                model,
+                FunctionArg::new(db, f.clone()),
+            )?;
             Ok((f.id.clone(), case))
         });
         Ok(fold(cases)?.into_iter().collect())
@@ -200,12 +244,20 @@ pub fn file_cases<'db>(
 }
 
 /// Everything but the functions that the cases of a model depend on.
-pub fn case_inputs(db: &dyn Db, settings: Settings, subject: Subject, model: Model) -> Result<Vec<Digest>, Hold> {
+pub fn case_inputs(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    model: Model,
+) -> Result<Vec<Digest>, Hold> {
     let spec = model.spec(db);
     let answers = match &spec.answers {
         // The draw depends on the name.
         Answers::Calibration(shares) => {
-            let shares: Vec<(&str, String)> = shares.iter().map(|(k, v)| (k.name(), v.to_string())).collect();
+            let shares: Vec<(&str, String)> = shares
+                .iter()
+                .map(|(k, v)| (k.name(), v.to_string()))
+                .collect();
             artifact::write(&("calibration", &spec.name, shares, settings.seed(db)))
         }
         Answers::Replay { revision, sampling } => artifact::write(&("replay", revision, sampling)),
@@ -232,8 +284,11 @@ fn fresh_case<'db>(
     let spec = model.spec(db);
     let text = population::text(db, settings, subject, function)?;
     let reply_digest = db.demand(&completion_job(db, settings, spec, f, &text)?)?;
-    let reply = Reply::from_bytes(&db.blob(reply_digest)?).map_err(|e| {
-        Hold::broken(format!("reply {reply_digest}: {e}"), "run `everbench store verify`")
+    let reply = Reply::decode(&db.blob(reply_digest)?).map_err(|e| {
+        Hold::broken(
+            format!("reply {reply_digest}: {e}"),
+            "run `everbench store verify`",
+        )
     })?;
     let mut case = Case {
         outcome: Outcome::Code,
@@ -259,7 +314,8 @@ fn fresh_case<'db>(
         return Ok(Arc::new(case));
     }
     case.changed_lines = changed_lines(&text, &variant);
-    case.changed_lines_normalised = changed_lines(&lang::normalised(&text), &lang::normalised(&variant));
+    case.changed_lines_normalised =
+        changed_lines(&lang::normalised(&text), &lang::normalised(&variant));
     case.variant = Some(Digest::of(&variant));
     let verdict = db.demand(&jobs::verdict(db, subject, f, text, variant)?)?;
     let doc: VerdictDoc = artifact::read(VERDICT, &db.blob(verdict)?)?;
@@ -278,16 +334,45 @@ pub fn variant(
     reply: &Reply,
 ) -> Result<Result<Arc<[u8]>, (Outcome, Option<String>)>, Hold> {
     let language = population::language(db, settings)?.0;
-    let code = match ask::extract(reply, &ask::ReplyContext { name: &function.name, original: text }) {
+    let context = ask::ReplyContext {
+        function: &function.name,
+        original: text,
+        language: ask::Language::C,
+    };
+    let code = match ask::extract_reply(reply, &context) {
         ask::Outcome::Code { text, .. } => text,
         ask::Outcome::Refused => return Ok(Err((Outcome::Refused, None))),
         ask::Outcome::Truncated => return Ok(Err((Outcome::Truncated, None))),
         ask::Outcome::Empty => return Ok(Err((Outcome::Empty, None))),
         ask::Outcome::ContextExceeded => return Ok(Err((Outcome::ContextExceeded, None))),
-        ask::Outcome::Unparsable { why } => return Ok(Err((Outcome::Unparsable, Some(why.to_string())))),
+        ask::Outcome::Unparsable { why } => {
+            return Ok(Err((Outcome::Unparsable, Some(said(&why)))));
+        }
     };
-    Ok(match lang::variant_of(&language, &function.name, text, code.as_bytes()) {
+    let found = lang::functions(&language, text);
+    let Some(asked) = found.definitions.iter().find(|d| d.name == function.name) else {
+        return Err(Hold::broken(
+            format!(
+                "the text of `{}` is not read as a function by itself",
+                function.id
+            ),
+            "this is a fault in everbench; please report it with the function's text",
+        ));
+    };
+    let code = ask::encode_like(text, &code);
+    Ok(match lang::variant_of(&language, asked, text, &code) {
         Ok(variant) => Ok(variant.text.into()),
         Err(refusal) => Err((Outcome::Unparsable, Some(refusal.to_string()))),
     })
+}
+
+/// Why there is no code, for people.
+fn said(why: &ask::Why) -> String {
+    match why {
+        ask::Why::Envelope(e) => format!("the stored reply cannot be read: {e}"),
+        ask::Why::Diff => "a patch instead of the function".into(),
+        ask::Why::NoCode => "no code".into(),
+        ask::Why::NoFunction => "code, but no function".into(),
+        ask::Why::OtherLanguage(label) => format!("only code labelled `{label}`"),
+    }
 }

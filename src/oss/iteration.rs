@@ -61,13 +61,24 @@ pub struct Iteration {
 /// The functions of iteration `i` in order of their draw: by keyed mix of seed, i and identity.
 /// No model is in it, and no text: adding or removing a function changes at most one of the first n.
 #[salsa::tracked(returns(clone))]
-pub fn ranking(db: &dyn Db, settings: Settings, subject: Subject, i: u32) -> Result<Arc<Vec<u32>>, Hold> {
+pub fn ranking(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    i: u32,
+) -> Result<Arc<Vec<u32>>, Hold> {
     let sample = population::sample(db, settings, subject)?;
     let seed = settings.seed(db);
     let mut ranked: Vec<(u64, &str, u32)> = sample
         .iter()
         .enumerate()
-        .map(|(at, f)| (mix::keyed(seed, u64::from(i), f.id.as_bytes()), f.id.as_str(), at as u32))
+        .map(|(at, f)| {
+            (
+                mix::keyed(seed, u64::from(i), f.id.as_bytes()),
+                f.id.as_str(),
+                at as u32,
+            )
+        })
         .collect();
     ranked.sort_unstable();
     Ok(Arc::new(ranked.into_iter().map(|(_, _, at)| at).collect()))
@@ -116,12 +127,17 @@ pub fn set(
         }
     }
     chosen.sort_by_key(|(at, _)| *at);
-    let mut set = Set { drawn: Vec::new(), applied: Vec::new(), replacements: Vec::new() };
+    let mut set = Set {
+        drawn: Vec::new(),
+        applied: Vec::new(),
+        replacements: Vec::new(),
+    };
     for (at, case) in chosen {
         set.drawn.push(at);
         if let (true, Some(variant)) = (case.compiles, case.variant) {
             set.applied.push(at);
-            set.replacements.push(jobs::replacement(&sample[at as usize], variant));
+            set.replacements
+                .push(jobs::replacement(&sample[at as usize], variant));
         }
     }
     Ok(Arc::new(set))
@@ -141,7 +157,11 @@ pub struct SetJobs {
 /// Derives the jobs of a set.
 pub fn set_jobs(db: &dyn Db, subject: Subject, set: &Set) -> Result<SetJobs, Hold> {
     let (_, base) = population::base(db, subject, FlavourArg::Sanitized)?;
-    let mut jobs = SetJobs { program: None, built: None, runs: Vec::new() };
+    let mut jobs = SetJobs {
+        program: None,
+        built: None,
+        runs: Vec::new(),
+    };
     let mut files = files_identity(&base, &[]);
     if !set.replacements.is_empty() {
         let job = jobs::program(db, subject, &set.replacements)?;
@@ -155,7 +175,14 @@ pub fn set_jobs(db: &dyn Db, subject: Subject, set: &Set) -> Result<SetJobs, Hol
         }
     }
     for shard in &subject.manifest(db).tests.shards {
-        jobs.runs.push(jobs::run(db, subject, shard, files, jobs.program.clone(), 0)?);
+        jobs.runs.push(jobs::run(
+            db,
+            subject,
+            shard,
+            files,
+            jobs.program.clone(),
+            0,
+        )?);
     }
     Ok(jobs)
 }
@@ -208,7 +235,8 @@ pub fn iteration(
         let expected = baseline::expected(db, settings, subject, at)?;
         let result = logs::fold(&expected, &reports, ended(&run.end));
         let shard = &baseline.shards[at];
-        let tally = result.tally(|case| scoring == Scoring::Paper || shard.stable_pass.contains(case));
+        let tally =
+            result.tally(|case| scoring == Scoring::Paper || shard.stable_pass.contains(case));
         out.passed += u64::from(tally.passed);
         out.total += u64::from(tally.total());
         let rest = [
@@ -259,7 +287,12 @@ pub fn alerts(
     let files: BTreeSet<String> = scan
         .alerts
         .iter()
-        .flat_map(|a| a.frames.iter().filter_map(|f| f.file.clone()).chain(a.location.iter().map(|l| l.file.clone())))
+        .flat_map(|a| {
+            a.frames
+                .iter()
+                .filter_map(|f| f.file.clone())
+                .chain(a.location.iter().map(|l| l.file.clone()))
+        })
         .collect();
     for file in files {
         if let Some(path) = tree_path(cwd, &file) {
@@ -269,7 +302,9 @@ pub fn alerts(
     }
     let line_text = |file: &str, line: u32| {
         let text = texts.get(file)?.as_ref()?;
-        let line = text.split(|b| *b == b'\n').nth(line.checked_sub(1)? as usize)?;
+        let line = text
+            .split(|b| *b == b'\n')
+            .nth(line.checked_sub(1)? as usize)?;
         Some(String::from_utf8_lossy(line).into_owned())
     };
     let own = |file: &str| texts.get(file).is_some_and(Option::is_some);
@@ -316,29 +351,37 @@ fn spliced(
     set: &[Replacement],
 ) -> Result<Option<Vec<u8>>, Hold> {
     let (_, snapshot) = population::snapshot(db, subject)?;
-    let Some(entry) = snapshot.files.get(path) else { return Ok(None) };
+    let Some(entry) = snapshot.files.get(path) else {
+        return Ok(None);
+    };
     let source = db.blob(entry.digest)?;
     let here: Vec<&Replacement> = set.iter().filter(|r| r.path == path).collect();
     if here.is_empty() {
         return Ok(Some(source.to_vec()));
     }
-    let functions = population::file_functions(db, settings, population::Text::new(db, entry.digest))?;
+    let functions =
+        population::file_functions(db, settings, population::Text::new(db, entry.digest))?;
     let mut edits = Vec::new();
     for r in here {
-        let Some(definition) =
-            functions.definitions.iter().find(|d| d.name == r.name && d.ordinal == r.ordinal as usize)
+        let Some(definition) = functions
+            .definitions
+            .iter()
+            .find(|d| d.name == r.name && d.ordinal == r.ordinal as usize)
         else {
             continue;
         };
         edits.push(lang::Splice {
-            span: definition.span.clone(),
-            original: r.original,
+            range: definition.span.clone(),
+            expected: r.original,
             replacement: db.blob(r.variant)?.to_vec(),
         });
     }
-    lang::splice(&source, &edits)
-        .map(Some)
-        .map_err(|e| Hold::broken(format!("{path}: {e}"), "this is a fault in everbench; please report it"))
+    lang::splice(&source, &edits).map(Some).map_err(|e| {
+        Hold::broken(
+            format!("{path}: {e}"),
+            "this is a fault in everbench; please report it",
+        )
+    })
 }
 
 /// What identifies an iteration's program and runs, for manifests and for `show`.

@@ -47,9 +47,16 @@ pub fn base(db: &dyn Db, subject: Subject, flavour: Flavour) -> Result<Job, Hold
             jobs: JOBS,
         },
     );
-    let lists = |commands: Vec<Vec<String>>| commands.into_iter().map(Value::from).collect::<Vec<Value>>();
+    let lists = |commands: Vec<Vec<String>>| {
+        commands
+            .into_iter()
+            .map(Value::from)
+            .collect::<Vec<Value>>()
+    };
     let pairs = |env: std::collections::BTreeMap<String, String>| {
-        env.into_iter().map(|(k, v)| Value::from(vec![k, v])).collect::<Vec<Value>>()
+        env.into_iter()
+            .map(|(k, v)| Value::from(vec![k, v]))
+            .collect::<Vec<Value>>()
     };
     let harness = match manifest.tests.report {
         Report::Results => manifest.tests.harness.patterns().to_vec(),
@@ -113,7 +120,12 @@ pub fn audit(
     Ok(job.done())
 }
 
-fn replacing(kind: Kind, function: &Function, original: Arc<[u8]>, variant: Arc<[u8]>) -> JobBuilder {
+fn replacing(
+    kind: Kind,
+    function: &Function,
+    original: Arc<[u8]>,
+    variant: Arc<[u8]>,
+) -> JobBuilder {
     let replacement = replacement(function, Digest::of(&variant));
     debug_assert_eq!(function.text, Digest::of(&original));
     Job::of(kind)
@@ -157,9 +169,14 @@ pub fn run(
     repeat: u32,
 ) -> Result<Job, Hold> {
     let manifest = subject.manifest(db);
-    let (_, snapshot) = (population::base(db, subject, FlavourArg::Sanitized)?, population::snapshot(db, subject)?);
+    let (_, snapshot) = (
+        population::base(db, subject, FlavourArg::Sanitized)?,
+        population::snapshot(db, subject)?,
+    );
     let env = shard.env.iter().chain(&manifest.sanitizers.options);
-    let env: Vec<Value> = env.map(|(k, v)| Value::from(vec![k.clone(), v.clone()])).collect();
+    let env: Vec<Value> = env
+        .map(|(k, v)| Value::from(vec![k.clone(), v.clone()]))
+        .collect();
     let mut job = Job::of(RUN)
         .put("files", files)
         // Tests may read any file of the source tree.

@@ -76,7 +76,10 @@ pub fn row_facts(
             return Err(hold.settle());
         }
     };
-    recalled(db, "row", &inputs, || compute_row(db, settings, subject, model, scoring)).map(Arc::new)
+    recalled(db, "row", &inputs, || {
+        compute_row(db, settings, subject, model, scoring)
+    })
+    .map(Arc::new)
 }
 
 fn row_inputs(
@@ -119,7 +122,13 @@ fn compute_row(
 ) -> Result<RowFacts, Hold> {
     let sample = population::sample(db, settings, subject)?;
     let cases = fold(sample.iter().map(|f| {
-        let case = case::case(db, settings, subject, model, FunctionArg::new(db, f.clone()))?;
+        let case = case::case(
+            db,
+            settings,
+            subject,
+            model,
+            FunctionArg::new(db, f.clone()),
+        )?;
         Ok(CaseFacts::from(&*case))
     }));
     let iterations = fold((0..settings.iterations(db)).map(|i| {
@@ -147,15 +156,28 @@ pub struct Prices {
 
 /// The rows' facts as the statistics take them. The alerts of all rows share one table, and equal
 /// files have equal cluster numbers.
-pub fn row_data(sample: &[Arc<population::Function>], rows: &[(String, Arc<RowFacts>)], prices: Prices) -> Vec<RowData> {
+pub fn row_data(
+    sample: &[Arc<population::Function>],
+    rows: &[(String, Arc<RowFacts>)],
+    prices: Prices,
+) -> Vec<RowData> {
     let paths: BTreeSet<&str> = sample.iter().map(|f| f.path.as_str()).collect();
     let cluster: BTreeMap<&str, u32> = paths.into_iter().zip(0..).collect();
-    let all: BTreeMap<&String, &AlertInfo> =
-        rows.iter().flat_map(|(_, facts)| facts.iterations.iter().flat_map(|i| &i.alerts)).collect();
+    let all: BTreeMap<&String, &AlertInfo> = rows
+        .iter()
+        .flat_map(|(_, facts)| facts.iterations.iter().flat_map(|i| &i.alerts))
+        .collect();
     let number: BTreeMap<&String, u32> = all.keys().copied().zip(0..).collect();
     let alerts: BTreeMap<u32, scoring::Alert> = all
         .iter()
-        .map(|(id, info)| (number[*id], scoring::Alert { leak: info.class == Class::Leak }))
+        .map(|(id, info)| {
+            (
+                number[*id],
+                scoring::Alert {
+                    leak: info.class == Class::Leak,
+                },
+            )
+        })
         .collect();
     rows.iter()
         .map(|(model, facts)| RowData {
@@ -213,7 +235,10 @@ pub fn entries(
         add(at("source".into()), jobs::source(manifest)?);
     }
     for flavour in [Flavour::Plain, Flavour::Sanitized] {
-        add(at(format!("base/{}", flavour.name())), jobs::base(db, subject, flavour)?);
+        add(
+            at(format!("base/{}", flavour.name())),
+            jobs::base(db, subject, flavour)?,
+        );
     }
     let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
     let files = baseline::files_identity(&doc, &[]);
@@ -231,18 +256,32 @@ pub fn entries(
             let text = population::text(db, settings, subject, arg)?;
             let name = at(format!("case/{}/{}", f.id, spec.name));
             let case = case::case(db, settings, subject, *model, arg)?;
-            add(format!("{name}/reply"), case::completion_job(db, settings, spec, f, &text)?);
+            add(
+                format!("{name}/reply"),
+                case::completion_job(db, settings, spec, f, &text)?,
+            );
             if let Some(variant) = case.variant {
                 let variant = db.blob(variant)?;
-                add(format!("{name}/verdict"), jobs::verdict(db, subject, f, text, variant)?);
+                add(
+                    format!("{name}/verdict"),
+                    jobs::verdict(db, subject, f, text, variant)?,
+                );
             }
         }
         for scoring in scorings {
             for i in 0..settings.iterations(db) {
                 let name = at(format!("iteration/{}/{}/{i}", spec.name, scoring.name()));
                 for job in iteration::jobs_of(db, settings, subject, *model, *scoring, i)? {
-                    let what = job.inputs().get("argv").map(|v| format!("{v:?}")).unwrap_or_default();
-                    let what = if what.is_empty() { "program".to_string() } else { format!("run/{}", Digest::of(what.as_bytes()).short()) };
+                    let what = job
+                        .inputs()
+                        .get("argv")
+                        .map(|v| format!("{v:?}"))
+                        .unwrap_or_default();
+                    let what = if what.is_empty() {
+                        "program".to_string()
+                    } else {
+                        format!("run/{}", Digest::of(what.as_bytes()).short())
+                    };
                     add(format!("{name}/{what}"), job);
                 }
             }
@@ -267,7 +306,10 @@ pub fn uses(
     }
     recalled(db, "uses", &inputs, || {
         let entries = entries(db, settings, subject, models, scorings)?;
-        let unique: BTreeMap<_, _> = entries.iter().map(|e| (e.job.key(), e.job.kind().name)).collect();
+        let unique: BTreeMap<_, _> = entries
+            .iter()
+            .map(|e| (e.job.key(), e.job.kind().name))
+            .collect();
         let mut counts = BTreeMap::new();
         for kind in unique.into_values() {
             *counts.entry(kind.to_string()).or_default() += 1;
@@ -304,17 +346,34 @@ pub fn cases_of(
 ) -> Result<Vec<(Arc<population::Function>, Arc<Case>)>, Hold> {
     let sample = population::sample(db, settings, subject)?;
     fold(sample.iter().map(|f| {
-        let case = case::case(db, settings, subject, model, FunctionArg::new(db, f.clone()))?;
+        let case = case::case(
+            db,
+            settings,
+            subject,
+            model,
+            FunctionArg::new(db, f.clone()),
+        )?;
         Ok((f.clone(), case))
     }))
 }
 
 /// Fills the memo tables of a model's files in parallel: the costly part of a cold start.
 pub fn warm(db: &crate::engine::EngineDb, settings: Settings, subject: Subject, models: &[Model]) {
-    let Ok(sample) = population::sample(db, settings, subject) else { return };
+    let Ok(sample) = population::sample(db, settings, subject) else {
+        return;
+    };
     let paths: BTreeSet<&String> = sample.iter().map(|f| &f.path).collect();
-    let items: Vec<(Model, &String)> = models.iter().flat_map(|m| paths.iter().map(move |p| (*m, *p))).collect();
+    let items: Vec<(Model, &String)> = models
+        .iter()
+        .flat_map(|m| paths.iter().map(move |p| (*m, *p)))
+        .collect();
     db.warm(&items, |db, (model, path)| {
-        let _ = case::file_cases(db, settings, subject, *model, PathArg::new(db, (*path).clone()));
+        let _ = case::file_cases(
+            db,
+            settings,
+            subject,
+            *model,
+            PathArg::new(db, (*path).clone()),
+        );
     });
 }

@@ -107,14 +107,21 @@ pub fn snapshot(db: &dyn Db, subject: Subject) -> Result<(Digest, Arc<Snapshot>)
     };
     let bytes = db.blob(digest)?;
     let snapshot = Snapshot::decode(&bytes).map_err(|e| {
-        Hold::broken(format!("snapshot {digest} cannot be read: {e}"), "run `everbench store verify`")
+        Hold::broken(
+            format!("snapshot {digest} cannot be read: {e}"),
+            "run `everbench store verify`",
+        )
     })?;
     Ok((digest, Arc::new(snapshot)))
 }
 
 /// The unchanged subject, built: the digest of its document, and the document.
 #[salsa::tracked(returns(clone))]
-pub fn base(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<(Digest, Arc<BaseDoc>), Hold> {
+pub fn base(
+    db: &dyn Db,
+    subject: Subject,
+    flavour: FlavourArg,
+) -> Result<(Digest, Arc<BaseDoc>), Hold> {
     let digest = db.demand(&jobs::base(db, subject, flavour.into())?)?;
     let doc: BaseDoc = artifact::read(artifact::BASE, &db.blob(digest)?)?;
     if let Some(broken) = &doc.broken {
@@ -125,9 +132,16 @@ pub fn base(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<(Diges
                 subject.manifest(db).name,
                 broken.command,
                 broken.ended,
-                broken.error.as_ref().map(|e| format!(": {e}")).unwrap_or_default()
+                broken
+                    .error
+                    .as_ref()
+                    .map(|e| format!(": {e}"))
+                    .unwrap_or_default()
             ),
-            format!("see the whole output with `everbench store cat {}`; `everbench doctor` says what is missing", broken.log.short()),
+            format!(
+                "see the whole output with `everbench store cat {}`; `everbench doctor` says what is missing",
+                broken.log.short()
+            ),
         ));
     }
     Ok((digest, Arc::new(doc)))
@@ -161,12 +175,19 @@ pub struct Text<'db> {
 
 /// The functions defined in a file.
 #[salsa::tracked(returns(clone))]
-pub fn file_functions<'db>(db: &'db dyn Db, settings: Settings, text: Text<'db>) -> Result<Arc<FileFunctions>, Hold> {
+pub fn file_functions<'db>(
+    db: &'db dyn Db,
+    settings: Settings,
+    text: Text<'db>,
+) -> Result<Arc<FileFunctions>, Hold> {
     let language = language(db, settings)?.0;
     let digest = text.digest(db);
-    recalled(db, "functions", &[language.queries().digest(), digest], || {
-        Ok(lang::functions(&language, &db.blob(digest)?))
-    })
+    recalled(
+        db,
+        "functions",
+        &[language.queries().digest(), digest],
+        || Ok(lang::functions(&language, &db.blob(digest)?)),
+    )
     .map(Arc::new)
 }
 
@@ -180,7 +201,11 @@ pub struct UnitFacts {
 
 /// Reads a preprocessed unit.
 #[salsa::tracked(returns(clone))]
-pub fn unit_facts<'db>(db: &'db dyn Db, settings: Settings, text: Text<'db>) -> Result<Arc<UnitFacts>, Hold> {
+pub fn unit_facts<'db>(
+    db: &'db dyn Db,
+    settings: Settings,
+    text: Text<'db>,
+) -> Result<Arc<UnitFacts>, Hold> {
     let language = language(db, settings)?.0;
     let digest = text.digest(db);
     recalled(db, "unit", &[language.queries().digest(), digest], || {
@@ -226,7 +251,10 @@ where
         return Ok(value);
     }
     let value = compute()?;
-    db.remember(key, serde_json::to_vec(&value).expect("derived values have string keys"));
+    db.remember(
+        key,
+        serde_json::to_vec(&value).expect("derived values have string keys"),
+    );
     Ok(value)
 }
 
@@ -244,13 +272,25 @@ fn row_key(what: &str, inputs: &[Digest]) -> Digest {
 
 /// The functions of a subject and where they are.
 #[salsa::tracked(returns(clone))]
-pub fn extraction(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc<Extraction>, Hold> {
+pub fn extraction(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+) -> Result<Arc<Extraction>, Hold> {
     let manifest = subject.manifest(db);
     let (tree, files) = snapshot(db, subject)?;
     let (doc_digest, doc) = base(db, subject, FlavourArg::Plain)?;
     let language_digest = language(db, settings)?.0.queries().digest();
-    let inputs = [tree, doc_digest, Digest::of(&manifest.functions_part()), language_digest];
-    recalled(db, "extraction", &inputs, || extract(db, settings, subject, &files, &doc)).map(Arc::new)
+    let inputs = [
+        tree,
+        doc_digest,
+        Digest::of(&manifest.functions_part()),
+        language_digest,
+    ];
+    recalled(db, "extraction", &inputs, || {
+        extract(db, settings, subject, &files, &doc)
+    })
+    .map(Arc::new)
 }
 
 /// What [`extraction`] finds.
@@ -263,7 +303,11 @@ pub struct Extraction {
 
 /// The population, without positions: equal after an edit that only moved functions.
 #[salsa::tracked(returns(clone))]
-pub fn population(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc<Population>, Hold> {
+pub fn population(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+) -> Result<Arc<Population>, Hold> {
     Ok(extraction(db, settings, subject)?.population.clone())
 }
 
@@ -276,20 +320,35 @@ fn extract(
 ) -> Result<Extraction, Hold> {
     let manifest = subject.manifest(db);
     let units: Vec<&Unit> = doc.units.iter().filter(|u| !u.harness).collect();
-    let facts = crate::engine::fold(units.iter().map(|u| unit_facts(db, settings, Text::new(db, u.preprocessed))))?;
+    let facts = crate::engine::fold(
+        units
+            .iter()
+            .map(|u| unit_facts(db, settings, Text::new(db, u.preprocessed))),
+    )?;
     // Line markers name files as the compiler was told; here they are relative to the tree.
     let in_tree: Vec<Vec<CompiledDefinition>> = units
         .iter()
         .zip(&facts)
         .map(|(unit, facts)| {
             let definitions = facts.definitions.iter().cloned();
-            let file = |file: &str| crate::exec::layout::in_tree(&unit.cwd, file).unwrap_or_else(|| file.to_string());
-            definitions.map(|d| CompiledDefinition { file: file(&d.file), ..d }).collect()
+            let file = |file: &str| {
+                crate::exec::layout::in_tree(&unit.cwd, file).unwrap_or_else(|| file.to_string())
+            };
+            definitions
+                .map(|d| CompiledDefinition {
+                    file: file(&d.file),
+                    ..d
+                })
+                .collect()
         })
         .collect();
     let in_tree: Vec<&[CompiledDefinition]> = in_tree.iter().map(Vec::as_slice).collect();
 
-    let mut out = Population { functions: Vec::new(), unrelated: Vec::new(), excluded: BTreeMap::new() };
+    let mut out = Population {
+        functions: Vec::new(),
+        unrelated: Vec::new(),
+        excluded: BTreeMap::new(),
+    };
     let mut places = BTreeMap::new();
     let mut ranks: BTreeMap<String, u32> = BTreeMap::new();
     let mut exclude = |reason: &str, n: u64| {
@@ -309,7 +368,10 @@ fn extract(
             Selection::NotIncluded => Some("not_included"),
         };
         if let Some(reason) = selected {
-            exclude(reason, (found.definitions.len() + found.skipped.len()) as u64);
+            exclude(
+                reason,
+                (found.definitions.len() + found.skipped.len()) as u64,
+            );
             continue;
         }
         for skipped in &found.skipped {
@@ -319,7 +381,10 @@ fn extract(
         let both = lang::intersect(&found, &source, path, &in_tree);
         for only in &both.only_compiled {
             // What the file's own reading skipped is counted there.
-            let known = found.skipped.iter().any(|s| (s.lines.0..=s.lines.1).contains(&only.line));
+            let known = found
+                .skipped
+                .iter()
+                .any(|s| (s.lines.0..=s.lines.1).contains(&only.line));
             if !known {
                 exclude(&only.reason.to_string(), 1);
             }
@@ -348,10 +413,17 @@ fn extract(
                 Reality::Compiled { units: numbers, .. } => numbers,
             };
             let span = definition.span.clone();
-            let contexts = compiled_in.iter().map(|n| context(units[*n], &facts[*n], in_tree[*n], definition, path));
+            let contexts = compiled_in
+                .iter()
+                .map(|n| context(units[*n], &facts[*n], in_tree[*n], definition, path));
             places.insert(
                 id.clone(),
-                Place { file: entry.digest, start: span.start, end: span.end, line: definition.span_line },
+                Place {
+                    file: entry.digest,
+                    start: span.start,
+                    end: span.end,
+                    line: definition.span_line,
+                },
             );
             out.functions.push(Arc::new(Function {
                 id,
@@ -363,7 +435,10 @@ fn extract(
             }));
         }
     }
-    Ok(Extraction { population: Arc::new(out), places })
+    Ok(Extraction {
+        population: Arc::new(out),
+        places,
+    })
 }
 
 fn context(
@@ -376,7 +451,12 @@ fn context(
     let order = definitions
         .iter()
         .position(|d| d.file == path && d.line == definition.line && d.name == definition.name)
-        .unwrap_or_else(|| definitions.iter().filter(|d| d.file == path && d.line < definition.line).count());
+        .unwrap_or_else(|| {
+            definitions
+                .iter()
+                .filter(|d| d.file == path && d.line < definition.line)
+                .count()
+        });
     Context {
         stripped: facts.stripped,
         macros: facts.macros,
@@ -395,7 +475,8 @@ fn is_source(path: &str) -> bool {
 #[salsa::tracked(returns(clone))]
 pub fn link_context(db: &dyn Db, subject: Subject) -> Result<Digest, Hold> {
     let (_, doc) = base(db, subject, FlavourArg::Plain)?;
-    let symbols: Vec<(&String, Digest)> = doc.units.iter().map(|u| (&u.object, u.symbols)).collect();
+    let symbols: Vec<(&String, Digest)> =
+        doc.units.iter().map(|u| (&u.object, u.symbols)).collect();
     let steps: &Vec<Step> = &doc.steps;
     Ok(Digest::of(&artifact::write(&(symbols, steps))))
 }
@@ -410,7 +491,12 @@ pub struct FunctionArg<'db> {
 
 /// A function's text, doc comment included.
 #[salsa::tracked(returns(clone))]
-pub fn text<'db>(db: &'db dyn Db, settings: Settings, subject: Subject, f: FunctionArg<'db>) -> Result<Arc<[u8]>, Hold> {
+pub fn text<'db>(
+    db: &'db dyn Db,
+    settings: Settings,
+    subject: Subject,
+    f: FunctionArg<'db>,
+) -> Result<Arc<[u8]>, Hold> {
     let extraction = extraction(db, settings, subject)?;
     let place = &extraction.places[&f.function(db).id];
     let file = db.blob(place.file)?;
@@ -418,7 +504,12 @@ pub fn text<'db>(db: &'db dyn Db, settings: Settings, subject: Subject, f: Funct
 }
 
 /// Where a function is.
-pub fn place(db: &dyn Db, settings: Settings, subject: Subject, id: &str) -> Result<Option<Place>, Hold> {
+pub fn place(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    id: &str,
+) -> Result<Option<Place>, Hold> {
     Ok(extraction(db, settings, subject)?.places.get(id).cloned())
 }
 
@@ -426,16 +517,31 @@ pub fn place(db: &dyn Db, settings: Settings, subject: Subject, id: &str) -> Res
 /// each source file its share, and there the functions with the smallest keyed mix of seed and
 /// identity: a larger sample contains a smaller one's functions of each file but for the last.
 #[salsa::tracked(returns(clone))]
-pub fn sample(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc<Vec<Arc<Function>>>, Hold> {
+pub fn sample(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+) -> Result<Arc<Vec<Arc<Function>>>, Hold> {
     let population = population(db, settings, subject)?;
     if population.functions.is_empty() {
-        let counts: Vec<String> = population.excluded.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        let counts: Vec<String> = population
+            .excluded
+            .iter()
+            .map(|(k, v)| format!("{k} {v}"))
+            .collect();
         return Err(Hold::broken(
-            format!("subject `{}` has no function to ask about", subject.manifest(db).name),
+            format!(
+                "subject `{}` has no function to ask about",
+                subject.manifest(db).name
+            ),
             format!(
                 "check `[functions] include` and the window of tokens in the manifest; not compiled: {}; excluded: {}",
                 population.unrelated.len(),
-                if counts.is_empty() { "none".to_string() } else { counts.join(", ") }
+                if counts.is_empty() {
+                    "none".to_string()
+                } else {
+                    counts.join(", ")
+                }
             ),
         ));
     }

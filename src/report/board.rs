@@ -174,7 +174,11 @@ impl From<&baseline::Baseline> for BaselineSummary {
             flaky: b.flaky(),
             skipped: b.skipped(),
             runs: u64::from(baseline::RUNS),
-            pass_rates: b.pass_rates.iter().map(|(p, n)| 100.0 * *p as f64 / (*n).max(1) as f64).collect(),
+            pass_rates: b
+                .pass_rates
+                .iter()
+                .map(|(p, n)| 100.0 * *p as f64 / (*n).max(1) as f64)
+                .collect(),
             alerts: b.alerts.len() as u64,
         }
     }
@@ -192,14 +196,32 @@ pub fn leaderboard(
     let functions = board.population.as_ref().map_or(0, |p| p.functions.len());
     let given = penalty.or(config.penalty).or(manifest.scoring.penalty);
     let defaults = Weights::default();
-    let [w1, w2, w3] = config.weights.unwrap_or([defaults.w1, defaults.w2, defaults.w3]);
-    let weights = Weights { w1, w2, w3, wd: config.dissimilarity_weight.unwrap_or(defaults.wd) };
-    let prices = Prices { penalty: given.unwrap_or_else(|| scoring::default_penalty(functions)), weights };
-    let mut rows: Vec<PlacedRow> = board.rows.iter().map(|r| counted(evaluation, manifest, r)).collect();
+    let [w1, w2, w3] = config
+        .weights
+        .unwrap_or([defaults.w1, defaults.w2, defaults.w3]);
+    let weights = Weights {
+        w1,
+        w2,
+        w3,
+        wd: config.dissimilarity_weight.unwrap_or(defaults.wd),
+    };
+    let prices = Prices {
+        penalty: given.unwrap_or_else(|| scoring::default_penalty(functions)),
+        weights,
+    };
+    let mut rows: Vec<PlacedRow> = board
+        .rows
+        .iter()
+        .map(|r| counted(evaluation, manifest, r))
+        .collect();
     for which in [Scoring::Paired, Scoring::Paper] {
         score_rows(evaluation, config, &mut rows, which, prices, seed)?;
     }
-    let mut problems: Vec<String> = evaluation.failures.iter().map(|(_, f)| crate::app::failure_error(f).to_string()).collect();
+    let mut problems: Vec<String> = evaluation
+        .failures
+        .iter()
+        .map(|(_, f)| crate::app::failure_error(f).to_string())
+        .collect();
     problems.sort();
     problems.dedup();
     Ok(Leaderboard {
@@ -207,7 +229,11 @@ pub fn leaderboard(
         rows,
         executed: evaluation.executed.clone(),
         reused: evaluation.reused.clone(),
-        excluded: board.population.as_ref().map(|p| p.excluded.clone()).unwrap_or_default(),
+        excluded: board
+            .population
+            .as_ref()
+            .map(|p| p.excluded.clone())
+            .unwrap_or_default(),
         missing: evaluation.missing.clone(),
         problems,
         population: functions as u64,
@@ -219,7 +245,11 @@ pub fn leaderboard(
 }
 
 /// A row's counts, without scores.
-fn counted(evaluation: &Evaluation, manifest: &crate::subject::Manifest, row: &RowResult) -> PlacedRow {
+fn counted(
+    evaluation: &Evaluation,
+    manifest: &crate::subject::Manifest,
+    row: &RowResult,
+) -> PlacedRow {
     let board = &evaluation.board;
     let facts = row.facts.as_deref();
     let cases = facts.map_or(&[][..], |f| &f.cases);
@@ -239,11 +269,16 @@ fn counted(evaluation: &Evaluation, manifest: &crate::subject::Manifest, row: &R
     }
     let mut alert_classes = BTreeMap::new();
     for info in alerts.values() {
-        *alert_classes.entry(format!("{:?}", info.class).to_lowercase()).or_default() += 1;
+        *alert_classes
+            .entry(format!("{:?}", info.class).to_lowercase())
+            .or_default() += 1;
     }
     let mean = |sum: u64, n: usize| facts.filter(|_| n > 0).map(|_| sum as f64 / n as f64);
     let applied: u64 = iterations.iter().map(|i| i.applied.len() as u64).sum();
-    let normalised: u64 = cases.iter().map(|c| u64::from(c.changed_lines_normalised)).sum();
+    let normalised: u64 = cases
+        .iter()
+        .map(|c| u64::from(c.changed_lines_normalised))
+        .sum();
     PlacedRow {
         subject: manifest.name.clone(),
         commit: evaluation.commit.clone(),
@@ -254,7 +289,12 @@ fn counted(evaluation: &Evaluation, manifest: &crate::subject::Manifest, row: &R
         compiles: count(cases.iter().filter(|c| c.compiles).count()),
         fails: count(cases.iter().filter(|c| !c.compiles).count()),
         unrelated: board.population.as_ref().map_or(0, |p| p.unrelated.len()) as u64,
-        unchanged: count(cases.iter().filter(|c| c.outcome == crate::oss::case::Outcome::Code && !c.differs).count()),
+        unchanged: count(
+            cases
+                .iter()
+                .filter(|c| c.outcome == crate::oss::case::Outcome::Code && !c.differs)
+                .count(),
+        ),
         outcomes,
         s1: None,
         s2: None,
@@ -299,7 +339,9 @@ fn score_rows(
     seed: u64,
 ) -> Result<(), AppError> {
     let board = &evaluation.board;
-    let Some(sample) = &board.sample else { return Ok(()) };
+    let Some(sample) = &board.sample else {
+        return Ok(());
+    };
     let done: Vec<(usize, String, _)> = board
         .rows
         .iter()
@@ -310,9 +352,16 @@ fn score_rows(
     if done.is_empty() {
         return Ok(());
     }
-    let facts: Vec<_> = done.iter().map(|(_, name, facts)| (name.clone(), facts.clone())).collect();
+    let facts: Vec<_> = done
+        .iter()
+        .map(|(_, name, facts)| (name.clone(), facts.clone()))
+        .collect();
     let data = row_data(sample, &facts, prices);
-    let options = Bootstrap { seed, replicates: config.replicates, ..Bootstrap::default() };
+    let options = Bootstrap {
+        seed,
+        replicates: config.replicates,
+        ..Bootstrap::default()
+    };
     let fault = |e: &dyn std::fmt::Display| AppError::Input(format!("scoring: {e}"));
     let evaluated = scoring::evaluate(&data, options).map_err(|e| fault(&e))?;
     let pair = |i: crate::stats::Interval| [i.lo, i.hi];
@@ -344,16 +393,25 @@ fn score_rows(
         };
     }
     // Ranks are among the rows that may have one, so they are computed from these alone.
-    let ranked: Vec<usize> = (0..done.len()).filter(|i| rows[done[*i].0].unranked.is_none()).collect();
+    let ranked: Vec<usize> = (0..done.len())
+        .filter(|i| rows[done[*i].0].unranked.is_none())
+        .collect();
     if ranked.is_empty() || !evaluated.equal_iterations {
         return Ok(());
     }
-    let scores: Vec<f64> = ranked.iter().map(|i| evaluated.rows[*i].chained.score).collect();
-    let draws: Vec<Vec<f64>> = ranked.iter().map(|i| evaluated.draws[*i].score.clone()).collect();
+    let scores: Vec<f64> = ranked
+        .iter()
+        .map(|i| evaluated.rows[*i].chained.score)
+        .collect();
+    let draws: Vec<Vec<f64>> = ranked
+        .iter()
+        .map(|i| evaluated.draws[*i].score.clone())
+        .collect();
     if draws.iter().any(Vec::is_empty) {
         return Ok(());
     }
-    let ranking = crate::stats::bootstrap::compare(&scores, &draws, options.confidence).map_err(|e| fault(&e))?;
+    let ranking = crate::stats::bootstrap::compare(&scores, &draws, options.confidence)
+        .map_err(|e| fault(&e))?;
     for (position, i) in ranking.order.iter().enumerate() {
         let row = &mut rows[done[ranked[*i]].0];
         row.rank = Some(position as u32 + 1);

@@ -29,7 +29,10 @@ pub fn text(board: &Leaderboard, style: Style) -> String {
         }
     }
     if board.rows.iter().any(|r| r.calibration) {
-        let _ = writeln!(out, "cal: a calibration model, edits with known effects; not a language model, not ranked.");
+        let _ = writeln!(
+            out,
+            "cal: a calibration model, edits with known effects; not a language model, not ranked."
+        );
     }
     for row in &board.rows {
         if row.interval_disagreement.is_some_and(|d| d > 0.2) {
@@ -43,7 +46,11 @@ pub fn text(board: &Leaderboard, style: Style) -> String {
         }
     }
     if !board.missing.is_empty() {
-        let _ = writeln!(out, "incomplete: still missing {}. `everbench run` goes on where it stopped.", counts(&board.missing));
+        let _ = writeln!(
+            out,
+            "incomplete: still missing {}. `everbench run` goes on where it stopped.",
+            counts(&board.missing)
+        );
     }
     for problem in &board.problems {
         let _ = writeln!(out, "problem: {problem}");
@@ -53,7 +60,9 @@ pub fn text(board: &Leaderboard, style: Style) -> String {
 
 fn title(scoring: Scoring) -> &'static str {
     match scoring {
-        Scoring::Paired => "paired: the same functions replaced for every model; what does not compile stays original",
+        Scoring::Paired => {
+            "paired: the same functions replaced for every model; what does not compile stays original"
+        }
         Scoring::Paper => "paper: functions drawn from what compiles for the model, as published",
     }
 }
@@ -91,7 +100,11 @@ fn head(out: &mut String, board: &Leaderboard, row: &PlacedRow) {
         out,
         "penalty {:.3} a unique alert{}; weights {:.3} {:.3} {:.3}, {:.2} a changed line",
         board.penalty,
-        if board.penalty_is_default { " (from the population's size)" } else { "" },
+        if board.penalty_is_default {
+            " (from the population's size)"
+        } else {
+            ""
+        },
         board.weights[0],
         board.weights[1],
         board.weights[2],
@@ -104,23 +117,31 @@ pub fn counts(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() {
         return "none".into();
     }
-    counts.iter().map(|(k, n)| format!("{k} {n}")).collect::<Vec<_>>().join(", ")
+    counts
+        .iter()
+        .map(|(k, n)| format!("{k} {n}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn table(rows: &[&PlacedRow], style: Style) -> Table {
     let mut rows = rows.to_vec();
     rows.sort_by(|a, b| {
         let key = |r: &PlacedRow| r.score.unwrap_or(f64::NEG_INFINITY);
-        key(b).total_cmp(&key(a)).then_with(|| a.model.cmp(&b.model))
+        key(b)
+            .total_cmp(&key(a))
+            .then_with(|| a.model.cmp(&b.model))
     });
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     let header = [
-        "rank", "model", "compiles", "s1", "s2", "s3", "alerts", "d", "c2", "c3", "score", "95 %", "N/A", "applied",
+        "rank", "model", "compiles", "s1", "s2", "s3", "alerts", "d", "c2", "c3", "score", "95 %",
+        "N/A", "applied",
     ];
     table.set_header(header.iter().map(|h| bold(Cell::new(h), style)));
     for row in rows {
-        let number = |v: Option<f64>, digits: usize| v.map_or("-".to_string(), |v| format!("{v:.digits$}"));
+        let number =
+            |v: Option<f64>, digits: usize| v.map_or("-".to_string(), |v| format!("{v:.digits$}"));
         let rank = match (row.rank, row.rank_interval, row.unranked) {
             (Some(rank), Some([lo, hi]), _) if lo < hi => format!("{rank} ({lo}-{hi})"),
             (Some(rank), ..) => rank.to_string(),
@@ -133,7 +154,9 @@ fn table(rows: &[&PlacedRow], style: Style) -> Table {
             (Some(c), Some(f)) => format!("{c}/{}", c + f),
             _ => "-".into(),
         };
-        let interval = row.interval.map_or("-".to_string(), |[lo, hi]| format!("{lo:.1} .. {hi:.1}"));
+        let interval = row
+            .interval
+            .map_or("-".to_string(), |[lo, hi]| format!("{lo:.1} .. {hi:.1}"));
         let count = |v: Option<u64>| v.map_or("-".to_string(), |v| v.to_string());
         let cells = [
             rank,
@@ -153,7 +176,11 @@ fn table(rows: &[&PlacedRow], style: Style) -> Table {
         ];
         table.add_row(cells.into_iter().enumerate().map(|(i, text)| {
             let cell = Cell::new(text);
-            let cell = if i < 2 { cell } else { cell.set_alignment(CellAlignment::Right) };
+            let cell = if i < 2 {
+                cell
+            } else {
+                cell.set_alignment(CellAlignment::Right)
+            };
             if i == 10 { bold(cell, style) } else { cell }
         }));
     }
@@ -161,5 +188,9 @@ fn table(rows: &[&PlacedRow], style: Style) -> Table {
 }
 
 fn bold(cell: Cell, style: Style) -> Cell {
-    if style.colour { cell.add_attribute(Attribute::Bold) } else { cell }
+    if style.colour {
+        cell.add_attribute(Attribute::Bold)
+    } else {
+        cell
+    }
 }

@@ -37,7 +37,11 @@ pub struct StoreLedger {
 impl StoreLedger {
     /// A ledger for a database that starts from `facts`.
     pub fn new(store: Arc<Store>, facts: &Reader, tool: &str) -> StoreLedger {
-        StoreLedger { store, epoch: facts.epoch(), tool: tool.to_string() }
+        StoreLedger {
+            store,
+            epoch: facts.epoch(),
+            tool: tool.to_string(),
+        }
     }
 }
 
@@ -59,7 +63,10 @@ impl Ledger for StoreLedger {
                 },
             }
         });
-        self.store.commit(completed.collect()).map(|_| ()).map_err(|e| e.to_string())
+        self.store
+            .commit(completed.collect())
+            .map(|_| ())
+            .map_err(|e| e.to_string())
     }
 
     fn attempt(&self, job: &Job, transient: bool, why: &str) {

@@ -135,6 +135,12 @@ pub(super) fn patterns(
                 last.trim_start_matches("error: ")
             )
         });
+        let checked = checked.and_then(|pattern| {
+            let named = pattern.capture_names().flatten().any(|name| name == "name");
+            named.then_some(pattern).ok_or_else(|| {
+                "it needs a group `(?<name>...)` around what the case is called".to_string()
+            })
+        });
         ok(log, p, checked)
     }))
 }

@@ -235,7 +235,11 @@ mod tests {
                 "per-iteration = 9",
                 [no, no, no, no, no, yes],
             ),
-            ("'^ok '", "'^okay '", [no, no, no, yes, no, no]),
+            (
+                "'^ok (?<name>.*)'",
+                "'^okay (?<name>.*)'",
+                [no, no, no, yes, no, no],
+            ),
             (
                 "max-tokens = 256",
                 "max-tokens = 255",
@@ -306,7 +310,7 @@ mod tests {
         insta::assert_snapshot!(parts.join("\n"), @r##"
         {"part":"subject/build 1","configure":[["./configure","CC={cc}","CFLAGS={cflags}"]],"build":[["make","-j{jobs}"],["{cc}","{cflags}","-o","t","test/t.c","{ldflags}"]],"env":{"HOSTCC":"{cc}","LC_ALL":"C"},"cflags":["-O0","-fsanitize=address"],"ldflags":["-lm","-fsanitize=address"],"harness":{"globs":["test/*.c"],"header":"HEADER"}}
         {"part":"subject/tests 1","shards":[["unit",{"part":"subject/shard 1","argv":["./t"],"cwd":".","env":{},"cpu_seconds":10,"wall_seconds":30,"report":"results","options":{"ASAN_OPTIONS":"allocator_may_return_null=1"},"leaks":true}],["files",{"part":"subject/shard 1","argv":["../t","--all"],"cwd":"test/data","env":{"TZ":"UTC"},"cpu_seconds":60,"wall_seconds":90,"report":"results","options":{"ASAN_OPTIONS":"allocator_may_return_null=1"},"leaks":true}]]}
-        {"part":"subject/parser/lines 1","pass":["^ok "],"fail":["^not ok "],"skip":["# SKIP"]}
+        {"part":"subject/parser/lines 1","pass":["^ok (?<name>.*)"],"fail":["^not ok (?<name>.*)"],"skip":["(?<name>.*) # SKIP"]}
         {"part":"subject/functions 1","include":["src/**/*.c"],"exclude":["src/gen/**"],"harness":["test/*.c"],"min_tokens":10,"max_tokens":256}
         {"part":"subject/scoring 1","functions_per_iteration":8,"penalty":"0.69","iterations":200}
         "##);

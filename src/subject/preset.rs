@@ -12,7 +12,7 @@ pub enum Preset {
 }
 
 const PRESETS: [(&str, Preset); 2] = [
-    ("fixture", Preset::Path("fixtures/tidelib/everbench.toml")),
+    ("tidelib", Preset::Path("fixtures/tidelib/everbench.toml")),
     (
         "oniguruma",
         Preset::Text(include_str!("presets/oniguruma.toml")),

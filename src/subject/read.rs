@@ -321,7 +321,7 @@ fn parser(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Parser> {
     let kind = s
         .text("type")
         .and_then(|t| choice(log, &t, &[("lines", ())]));
-    s.require("pass", "pass = ['^ok ']");
+    s.require("pass", "pass = ['^ok (?<name>.*)']");
     if let Some(pass) = s.texts("pass").filter(|p| p.value.is_empty()) {
         log.at(&pass, "at least one pattern is needed", None);
     }

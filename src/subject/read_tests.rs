@@ -29,9 +29,9 @@ harness = ["test/*.c"]
 
 [tests.parser]
 type = "lines"
-pass = ['^ok ']
-fail = ['^not ok ']
-skip = ['# SKIP']
+pass = ['^ok (?<name>.*)']
+fail = ['^not ok (?<name>.*)']
+skip = ['(?<name>.*) # SKIP']
 
 [[tests.shard]]
 name = "unit"
@@ -121,7 +121,7 @@ fn what_may_be_left_out_has_the_documented_defaults() {
         .replace("min-tokens = 10", "")
         .replace("max-tokens = 256", "")
         .replace("include = [\"src/**/*.c\"]", "")
-        .replace("skip = ['# SKIP']", "");
+        .replace("skip = ['(?<name>.*) # SKIP']", "");
     let m = Manifest::parse(&text, "m.toml").unwrap();
     assert_eq!(m.scoring.iterations, 1000);
     assert_eq!(m.scoring.penalty, None);
@@ -137,7 +137,7 @@ fn all_problems_are_reported_at_once_in_order() {
         .replace("cflags = [\"-O0\"]", "cflag = [\"-O0\"]")
         .replace("{jobs}", "{job}")
         .replace("leaks = true", "")
-        .replace("'^ok '", "'^ok ('")
+        .replace("'^ok (?<name>.*)'", "'^ok ('")
         .replace("cpu-seconds = 10", "cpu_seconds = 10")
         .replace("\"src/gen/**\"", "\"src/gen[/**\"")
         .replace(
@@ -246,7 +246,7 @@ fn impossible_values_are_refused() {
             "tests.shard[0].wall-seconds",
         ),
         (
-            "pass = ['^ok ']",
+            "pass = ['^ok (?<name>.*)']",
             "pass = []",
             "at least one pattern is needed",
         ),
