@@ -272,3 +272,52 @@ impl Disk {
         parts.fold(0, u64::saturating_add)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_pose_as_fields() {
+        let fields = "S 41 1 1 0 -1 4194304 9 0 0 0 5 6 7 8 20 0 3 0 100 4096 77 0";
+        for name in ["sh", "a) R 1 1 (b", ") (", "))", "\n 1 (x)"] {
+            let stat = parse_stat(&format!("42 ({name}) {fields}")).expect("understood");
+            assert_eq!(
+                (stat.parent, stat.ticks, stat.threads, stat.pages),
+                (41, 26, 3, 77)
+            );
+        }
+        assert!(parse_stat("42 (sh").is_none() && parse_stat("42 (sh) S 1").is_none());
+    }
+
+    #[test]
+    fn a_process_that_shares_nothing_with_the_root_is_not_of_the_run() {
+        let proc = std::fs::File::open("/proc").expect("/proc");
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sleep 1000 & wait"])
+            .spawn()
+            .expect("sh");
+        let processes = Processes::new(proc.into(), std::process::id());
+        let below = |root: u32| {
+            let proc = std::fs::File::open("/proc").expect("/proc");
+            Processes::new(proc.into(), root).sample().processes
+        };
+        while below(child.id()).is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let grandchildren = below(child.id());
+        let all = processes.sample();
+        assert!(all.processes.contains(&child.id()));
+        assert!(grandchildren.iter().all(|pid| all.processes.contains(pid)));
+        assert!(!all.processes.contains(&std::process::id()) && !all.processes.contains(&1));
+        assert!(processes.proportional(&all) <= all.rss && all.rss > 0);
+
+        Processes::new(
+            std::fs::File::open("/proc").expect("/proc").into(),
+            child.id(),
+        )
+        .kill(rustix::process::Signal::KILL);
+        child.wait().expect("reaped");
+        assert_eq!(below(child.id()), Vec::<u32>::new());
+    }
+}
