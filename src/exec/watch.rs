@@ -14,6 +14,10 @@ use rustix::io::Errno;
 
 use super::tree;
 
+/// Between two looks at the writable binds.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
 /// What the processes of a run use at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
@@ -238,7 +242,7 @@ impl Disk {
             limit,
             next: Instant::now(),
         };
-        disk.before = disk.now();
+        disk.before = disk.now(u64::MAX);
         Some(disk)
     }
 
@@ -250,26 +254,26 @@ impl Disk {
         }
         let deleted = processes.deleted(&processes.sample().processes, &self.devices);
         let over = self.is_over(deleted);
-        // Never more than a twentieth of the time.
-        self.next = Instant::now() + (start.elapsed() * 20).max(Duration::from_millis(100));
+        // About a tenth of the time at most, but never so seldom that a program can write much more
+        // than the limit between two looks.
+        let pause = (start.elapsed() * 10).clamp(FIRST_LOOK, LAST_LOOK);
+        self.next = Instant::now() + pause;
         Some(over)
     }
 
     /// Whether the limit is passed, with `deleted` bytes in files that have no name any more.
     pub(super) fn is_over(&self, deleted: u64) -> bool {
-        self.now()
-            .saturating_add(deleted)
-            .saturating_sub(self.before)
-            > self.limit
+        let most = self.before.saturating_add(self.limit);
+        self.now(most).saturating_add(deleted) > most
     }
 
-    fn now(&self) -> u64 {
-        // Too deep to count is more than any limit.
-        let parts = self
-            .paths
-            .iter()
-            .map(|path| tree::measure(path).unwrap_or(u64::MAX));
-        parts.fold(0, u64::saturating_add)
+    /// Stops counting above `enough`.
+    fn now(&self, enough: u64) -> u64 {
+        self.paths.iter().fold(0, |total: u64, path| {
+            // Too deep to count is more than any limit.
+            let more = tree::measure(path, enough.saturating_sub(total)).unwrap_or(u64::MAX);
+            total.saturating_add(more)
+        })
     }
 }
 
