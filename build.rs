@@ -1,5 +1,5 @@
 //! Compiles `src/exec/init/main.rs`, the small program that runs inside every sandbox, and leaves
-//! it in `OUT_DIR` for `src/exec/spawn.rs` to embed. It must be a program of its own: it is
+//! it in `OUT_DIR` for `src/exec/supervise.rs` to embed. It must be a program of its own: it is
 //! the first process of a namespace in which nothing of this crate may be present.
 
 use std::path::Path;
