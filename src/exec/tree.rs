@@ -27,8 +27,9 @@ const DIRECTORY: OFlags = OFlags::DIRECTORY
     .union(OFlags::CLOEXEC);
 
 /// Bytes below `path` on disk: whole blocks, at least 4 KiB an entry. Entries that vanish while
-/// they are counted count nothing. `None`: nested too deeply to count.
-pub(super) fn measure(path: &Path) -> Option<u64> {
+/// they are counted count nothing. Stops counting once there are more than `enough`. `None`: nested
+/// too deeply to count.
+pub(super) fn measure(path: &Path, enough: u64) -> Option<u64> {
     let Ok(found) = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) else {
         return Some(0);
     };
@@ -38,10 +39,10 @@ pub(super) fn measure(path: &Path) -> Option<u64> {
     let Ok(root) = openat(CWD, path, DIRECTORY, Mode::empty()) else {
         return Some(0);
     };
-    measure_below(root, 0)
+    measure_below(root, enough, 0)
 }
 
-fn measure_below(directory: OwnedFd, depth: usize) -> Option<u64> {
+fn measure_below(directory: OwnedFd, enough: u64, depth: usize) -> Option<u64> {
     if depth > DEPTH {
         return None;
     }
@@ -49,7 +50,9 @@ fn measure_below(directory: OwnedFd, depth: usize) -> Option<u64> {
     let mut below = Vec::new();
     let mut buffer = Vec::with_capacity(16 << 10);
     let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
-    while let Some(Ok(entry)) = entries.next() {
+    while total <= enough
+        && let Some(Ok(entry)) = entries.next()
+    {
         if is_dot(entry.file_name().to_bytes()) {
             continue;
         }
@@ -61,8 +64,11 @@ fn measure_below(directory: OwnedFd, depth: usize) -> Option<u64> {
         }
     }
     for name in below {
+        if total > enough {
+            break;
+        }
         if let Ok(child) = openat(&directory, name.as_c_str(), DIRECTORY, Mode::empty()) {
-            total = total.saturating_add(measure_below(child, depth + 1)?);
+            total = total.saturating_add(measure_below(child, enough - total, depth + 1)?);
         }
     }
     Some(total)

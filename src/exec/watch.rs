@@ -14,6 +14,10 @@ use rustix::io::Errno;
 
 use super::tree;
 
+/// Between two looks at the writable binds.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
 /// What the processes of a run use at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
@@ -238,7 +242,7 @@ impl Disk {
             limit,
             next: Instant::now(),
         };
-        disk.before = disk.now();
+        disk.before = disk.now(u64::MAX);
         Some(disk)
     }
 
@@ -250,25 +254,74 @@ impl Disk {
         }
         let deleted = processes.deleted(&processes.sample().processes, &self.devices);
         let over = self.is_over(deleted);
-        // Never more than a twentieth of the time.
-        self.next = Instant::now() + (start.elapsed() * 20).max(Duration::from_millis(100));
+        // About a tenth of the time at most, but never so seldom that a program can write much more
+        // than the limit between two looks.
+        let pause = (start.elapsed() * 10).clamp(FIRST_LOOK, LAST_LOOK);
+        self.next = Instant::now() + pause;
         Some(over)
     }
 
     /// Whether the limit is passed, with `deleted` bytes in files that have no name any more.
     pub(super) fn is_over(&self, deleted: u64) -> bool {
-        self.now()
-            .saturating_add(deleted)
-            .saturating_sub(self.before)
-            > self.limit
+        let most = self.before.saturating_add(self.limit);
+        self.now(most).saturating_add(deleted) > most
     }
 
-    fn now(&self) -> u64 {
-        // Too deep to count is more than any limit.
-        let parts = self
-            .paths
-            .iter()
-            .map(|path| tree::measure(path).unwrap_or(u64::MAX));
-        parts.fold(0, u64::saturating_add)
+    /// Stops counting above `enough`.
+    fn now(&self, enough: u64) -> u64 {
+        self.paths.iter().fold(0, |total: u64, path| {
+            // Too deep to count is more than any limit.
+            let more = tree::measure(path, enough.saturating_sub(total)).unwrap_or(u64::MAX);
+            total.saturating_add(more)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_pose_as_fields() {
+        let fields = "S 41 1 1 0 -1 4194304 9 0 0 0 5 6 7 8 20 0 3 0 100 4096 77 0";
+        for name in ["sh", "a) R 1 1 (b", ") (", "))", "\n 1 (x)"] {
+            let stat = parse_stat(&format!("42 ({name}) {fields}")).expect("understood");
+            assert_eq!(
+                (stat.parent, stat.ticks, stat.threads, stat.pages),
+                (41, 26, 3, 77)
+            );
+        }
+        assert!(parse_stat("42 (sh").is_none() && parse_stat("42 (sh) S 1").is_none());
+    }
+
+    #[test]
+    fn a_process_that_shares_nothing_with_the_root_is_not_of_the_run() {
+        let proc = std::fs::File::open("/proc").expect("/proc");
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sleep 1000 & wait"])
+            .spawn()
+            .expect("sh");
+        let processes = Processes::new(proc.into(), std::process::id());
+        let below = |root: u32| {
+            let proc = std::fs::File::open("/proc").expect("/proc");
+            Processes::new(proc.into(), root).sample().processes
+        };
+        while below(child.id()).is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let grandchildren = below(child.id());
+        let all = processes.sample();
+        assert!(all.processes.contains(&child.id()));
+        assert!(grandchildren.iter().all(|pid| all.processes.contains(pid)));
+        assert!(!all.processes.contains(&std::process::id()) && !all.processes.contains(&1));
+        assert!(processes.proportional(&all) <= all.rss && all.rss > 0);
+
+        Processes::new(
+            std::fs::File::open("/proc").expect("/proc").into(),
+            child.id(),
+        )
+        .kill(rustix::process::Signal::KILL);
+        child.wait().expect("reaped");
+        assert_eq!(below(child.id()), Vec::<u32>::new());
     }
 }

@@ -139,3 +139,38 @@ pub(super) fn counts_apart(release: &str) -> bool {
         .map(str::parse::<u32>);
     matches!((parts.next(), parts.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (5, 14))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_before_5_14_count_all_processes_of_a_user() {
+        for (release, apart) in [
+            ("6.18.44-fc-v509\n", true),
+            ("5.14.0", true),
+            ("5.10.0-30-amd64", false),
+            ("5.4", false),
+            ("4.18.0", false),
+            ("", false),
+            ("unknown", false),
+        ] {
+            assert_eq!(counts_apart(release), apart, "{release:?}");
+        }
+    }
+
+    #[test]
+    fn only_passing_trouble_is_tried_again() {
+        let transient =
+            |text: &str| matches!(setup_failed(text.as_bytes()), SandboxError::Transient(_));
+        assert!(transient(
+            "bwrap: Creating new namespace failed: No space left on device"
+        ));
+        assert!(transient("sandbox: cannot join the control group"));
+        assert!(transient(""));
+        assert!(!transient(
+            "bwrap: Can't find source path /x: No such file or directory"
+        ));
+        assert!(!transient("bwrap: No permissions to create new namespace"));
+    }
+}
