@@ -141,7 +141,7 @@ fn attempts_are_listed_by_job_and_newest_first_over_all() {
         key: job(n).key(),
         kind: "test/reply".into(),
         at_ms,
-        transient: at_ms % 2 == 0,
+        transient: at_ms.is_multiple_of(2),
         why: why.into(),
     };
     store.attempt(attempt(1, 10, "429")).unwrap();
