@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use everbench::digest::Digest;
-use everbench::job::{Job, Key, Kind, Nature};
+use everbench::job::{Job, Kind, Nature, Value};
 use everbench::store::{
-    Access, Completed, Entry, IndexCheck, Manifest, Problem, Provenance, Reader, Store, StoreError,
+    Access, Attempt, Completed, Entry, IndexCheck, Manifest, Problem, Provenance, Reader, Store,
+    StoreError,
 };
 
 const ROLE: &str = "EVERBENCH_STORE_CHILD";
@@ -51,7 +52,7 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
 fn output(n: u64) -> Vec<u8> {
     noise(
         n,
-        if n % 5 == 0 {
+        if n.is_multiple_of(5) {
             80_000
         } else {
             200 + n as usize % 900
@@ -432,18 +433,33 @@ fn overwrite(path: &Path, random: &mut Random) {
     fs::write(path, bytes).unwrap();
 }
 
+/// Asks a store through a reader. After an error of input the index must be opened again, which
+/// ends the reader: a new one then answers.
+struct Asker<'a>(&'a Store, Option<Reader>);
+
+impl Asker<'_> {
+    fn ask<T>(&mut self, what: impl Fn(&Reader) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        for _ in 0..2 {
+            if self.1.is_none() {
+                self.1 = Some(self.0.reader()?);
+            }
+            match what(self.1.as_ref().unwrap()) {
+                Err(StoreError::Closed { .. }) => self.1 = None,
+                answer => return answer,
+            }
+        }
+        panic!("a new reader is no better than the old one");
+    }
+}
+
 /// Reads all that was stored; every answer is right, absent or an error.
 fn read_all(store: &Store, n: u64, tally: &mut BTreeMap<&'static str, u32>) {
-    let reader = match store.reader() {
-        Ok(reader) => reader,
-        Err(StoreError::Damaged { .. }) => return *tally.entry("no reader").or_default() += 1,
-        Err(e) => panic!("{e:?}"),
-    };
+    let mut asker = Asker(store, None);
     let mut count = |what| *tally.entry(what).or_default() += 1;
     for n in 0..n {
         let expected = output(n);
         let right = Digest::of(&expected);
-        match reader.output(&job(n).key()) {
+        match asker.ask(|r| r.output(&job(n).key())) {
             Ok(Some(digest)) => {
                 assert_eq!(digest, right, "a wrong output for {n}");
                 count("output");
@@ -454,19 +470,18 @@ fn read_all(store: &Store, n: u64, tally: &mut BTreeMap<&'static str, u32>) {
             }
             Err(e) => panic!("{e:?}"),
         }
-        match reader.action(&job(n).key()) {
+        match asker.ask(|r| r.action(&job(n).key())) {
             Ok(Some(action)) => {
                 assert_eq!(action.output, right);
                 assert_eq!(action.provenance.tool, "test 1");
-                let key = Key(Digest(job(n).key().0.0));
-                assert_eq!(key, job(n).key());
                 assert_eq!(action.job.kind, "test/reply");
+                assert_eq!(action.job.inputs["n"], Value::Int(n as i64));
             }
             Ok(None) => {}
             Err(StoreError::Damaged { .. } | StoreError::CorruptAction { .. }) => {}
             Err(e) => panic!("{e:?}"),
         }
-        match reader.blob(&right) {
+        match asker.ask(|r| r.blob(&right)) {
             Ok(Some(bytes)) => {
                 assert_eq!(*bytes, *expected);
                 count("blob");
@@ -477,19 +492,21 @@ fn read_all(store: &Store, n: u64, tally: &mut BTreeMap<&'static str, u32>) {
             }
             Err(e) => panic!("{e:?}"),
         }
-        if let Ok(Some(row)) = reader.row(&right) {
+        if let Ok(Some(row)) = asker.ask(|r| r.row(&right)) {
             assert_eq!(row, n.to_le_bytes());
         }
     }
-    for action in reader.actions(None).into_iter().flatten().flatten() {
-        assert!(
-            (0..n).any(|n| job(n).key() == action.key && Digest::of(&output(n)) == action.output)
-        );
+    let all = asker.ask(|r| Ok(r.actions(None)?.flatten().collect::<Vec<_>>()));
+    for action in all.into_iter().flatten() {
+        let is = |n| job(n).key() == action.key && Digest::of(&output(n)) == action.output;
+        assert!((0..n).any(is));
     }
-    if let Ok(Some(root)) = reader.root("latest")
-        && let Ok(manifest) = Manifest::load(&reader, root)
-        && let Ok(entries) = manifest.entries()
-    {
+    let entries = asker.ask(|r| {
+        let root = r.root("latest")?;
+        root.map(|root| Manifest::load(r, root)?.entries())
+            .transpose()
+    });
+    if let Ok(Some(entries)) = entries {
         assert_eq!(entries, listed(n));
     }
 }
@@ -526,7 +543,7 @@ fn overwritten_bytes_are_noticed_or_harmless_and_never_a_wrong_value() {
 
     let mut random = Random(0);
     let mut tally = BTreeMap::new();
-    for round in 0..150 {
+    for round in 0..200 {
         let hurt = tempfile::tempdir().unwrap();
         copy(dir.path(), hurt.path());
         let in_blob = round % 5 == 0;
@@ -589,4 +606,82 @@ fn overwritten_bytes_are_noticed_or_harmless_and_never_a_wrong_value() {
     ] {
         assert!(tally.contains_key(what), "{what}: {tally:?}");
     }
+}
+
+/// What the fixture of a format holds. The first format's was written by the program of that
+/// time with this very function; it is never written again.
+fn fill_fixture(store: &Store) {
+    let mut rival = completed(3);
+    rival.output = b"another reply".to_vec();
+    rival.provenance.note = Some("second machine".into());
+    store.commit((0..8).map(completed).collect()).unwrap();
+    store.commit(vec![rival]).unwrap();
+    store.remove(&job(7).key()).unwrap();
+    store
+        .attempt(Attempt {
+            key: job(8).key(),
+            kind: KIND.name.into(),
+            at_ms: 1_800_000_000_000,
+            transient: true,
+            why: "429: try again".into(),
+        })
+        .unwrap();
+    let manifest = Manifest::build(listed(7)).unwrap();
+    store.put_manifest("latest", &manifest).unwrap();
+    let epoch = store.reader().unwrap().epoch();
+    let row = (Digest::of(b"row"), b"7 of 8".to_vec());
+    assert!(store.put_rows(epoch, vec![row]).unwrap());
+}
+
+/// Every value of a filled fixture, whatever format it is in.
+fn check_fixture(store: &Store) {
+    let reader = store.reader().unwrap();
+    assert_eq!(reader.actions(Some("test/reply")).unwrap().count(), 7);
+    for n in 0..7 {
+        let action = reader.action(&job(n).key()).unwrap().unwrap();
+        assert_eq!(action.output, Digest::of(&output(n)));
+        assert_eq!(*reader.blob(&action.output).unwrap().unwrap(), *output(n));
+        assert_eq!(action.nature, Nature::Sampled);
+        assert_eq!(action.provenance.tool, "test 1");
+        let log = reader.blob(&action.blobs[0]).unwrap().unwrap();
+        assert!(log.starts_with(format!("log of {n}\n").as_bytes()));
+        let prompt = reader.preimage(&job(n).digest("prompt")).unwrap().unwrap();
+        assert_eq!(*prompt, *format!("complete function {n}").as_bytes());
+    }
+    let conflicts = reader.conflicts().unwrap();
+    assert_eq!(conflicts.len(), 1);
+    assert_eq!(conflicts[0].kept, Digest::of(&output(3)));
+    assert_eq!(conflicts[0].other, Digest::of(b"another reply"));
+    let note = conflicts[0].other_provenance.note.as_deref();
+    assert_eq!(note, Some("second machine"));
+    let removed = reader.removed().unwrap();
+    assert_eq!(removed[0].job.as_ref().unwrap().inputs["n"], Value::Int(7));
+    assert_eq!(
+        reader.attempts(&job(8).key()).unwrap()[0].why,
+        "429: try again"
+    );
+    let root = reader.root("latest").unwrap().unwrap();
+    let manifest = Manifest::load(&reader, root).unwrap();
+    assert_eq!(manifest.entries().unwrap(), listed(7));
+    let row = reader.row(&Digest::of(b"row")).unwrap();
+    assert_eq!(row.as_deref(), Some(&b"7 of 8"[..]));
+}
+
+#[test]
+fn a_store_of_the_first_format_is_read_and_written() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/stores/v1");
+    let dir = tempfile::tempdir().unwrap();
+    copy(&fixture, dir.path());
+    let store = Store::open(dir.path(), Access::ReadOnly, "0.1.0").unwrap();
+    check_fixture(&store);
+    assert_eq!(store.stats().unwrap().format, 1);
+    drop(store);
+    let store = open(dir.path());
+    assert!(store.verify().unwrap().is_sound());
+    store.commit(batch(3)).unwrap();
+    assert!(has_batch(&store.reader().unwrap(), 3));
+    // What the program writes today holds the same.
+    let today = tempfile::tempdir().unwrap();
+    fill_fixture(&open(today.path()));
+    check_fixture(&open(today.path()));
 }

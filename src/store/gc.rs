@@ -11,7 +11,7 @@ use super::blob::Place;
 use super::error::StoreError;
 use super::index;
 use super::manifest::Manifest;
-use super::open::{Access, Store};
+use super::open::{Access, Store, WritingLock};
 use super::reader::{Reader, corrupt_action, decode_job};
 use super::record::{ActionRecord, Bad};
 use super::rows::raise_epoch;
@@ -69,8 +69,7 @@ impl Store {
             });
         }
         let lock = inner.lock_writing();
-        inner.ensure_open(&lock)?;
-        let reader = Reader::new(inner)?;
+        let reader = Reader::new(inner, Some(&lock))?;
         let mut report = GcReport {
             dry_run,
             ..GcReport::default()
@@ -110,13 +109,8 @@ impl Store {
     }
 
     /// Files under `blobs/` that the index does not name.
-    fn leftovers(
-        &self,
-        lock: &std::sync::MutexGuard<'_, ()>,
-        report: &mut GcReport,
-    ) -> Result<(), StoreError> {
-        self.inner.ensure_open(lock)?;
-        let reader = Reader::new(&self.inner)?;
+    fn leftovers(&self, lock: &WritingLock, report: &mut GcReport) -> Result<(), StoreError> {
+        let reader = Reader::new(&self.inner, Some(lock))?;
         for (path, digest) in self.inner.layout.blob_files()? {
             let Some(digest) = digest else {
                 report.foreign_files += 1;

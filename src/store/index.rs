@@ -224,9 +224,11 @@ fn translate(dir: &Path, e: redb::Error) -> StoreError {
             dir: dir.to_path_buf(),
             owner: String::new(),
         },
-        redb::Error::DatabaseClosed | redb::Error::PreviousIo => StoreError::Closed {
-            dir: dir.to_path_buf(),
-        },
+        redb::Error::DatabaseClosed | redb::Error::PreviousIo | redb::Error::LockPoisoned(_) => {
+            StoreError::Closed {
+                dir: dir.to_path_buf(),
+            }
+        }
         redb::Error::RepairAborted => StoreError::damaged(dir, UNCLEAN),
         e => StoreError::damaged(dir, e.to_string()),
     }

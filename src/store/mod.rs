@@ -30,6 +30,10 @@ mod write;
 #[cfg(test)]
 mod crash_images;
 #[cfg(test)]
+mod manifest_tests;
+#[cfg(test)]
+mod oracle_tests;
+#[cfg(test)]
 mod tests;
 
 pub use blob::INLINE_LIMIT;

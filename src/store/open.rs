@@ -2,6 +2,7 @@
 //! A store that this program does not understand is refused before a byte of it is changed.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use redb::{ReadableTableMetadata, WriteTransaction};
@@ -29,10 +30,21 @@ pub(super) struct Inner {
     pub layout: Layout,
     pub access: Access,
     pub format: Format,
-    /// `None` only after an error that closed the index and kept it from being opened again.
-    handle: RwLock<Option<Handle>>,
+    state: RwLock<State>,
+    /// See [`Inner::suspect`].
+    suspected: AtomicBool,
     writing: Mutex<()>,
 }
+
+struct State {
+    /// `None` only after an error that closed the index and kept it from being opened again.
+    handle: Option<Handle>,
+    /// Raised each time the index is opened.
+    generation: u64,
+}
+
+/// Held by the one thread that writes, or opens the index again.
+pub(super) type WritingLock<'a> = MutexGuard<'a, ()>;
 
 impl Store {
     /// Opens the store in `dir`; `tool_version` is what a newer program's message or another
@@ -93,7 +105,11 @@ impl Store {
                 layout,
                 access,
                 format,
-                handle: RwLock::new(Some(handle)),
+                state: RwLock::new(State {
+                    handle: Some(handle),
+                    generation: 0,
+                }),
+                suspected: AtomicBool::new(false),
                 writing: Mutex::new(()),
             }),
         })
@@ -109,7 +125,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Damaged`] and [`StoreError::Io`].
     pub fn reader(&self) -> Result<Reader, StoreError> {
-        Reader::new(&self.inner)
+        Reader::new(&self.inner, None)
     }
 }
 
@@ -150,34 +166,67 @@ fn refuse_if_filled(layout: &Layout, handle: &Handle) -> Result<(), StoreError> 
 }
 
 impl Inner {
-    /// Calls `f` with the open index.
+    /// Calls `f` with the open index. Who holds the writing lock gives it, since the index may
+    /// have to be opened again on the way, which takes the lock.
     pub fn with_handle<T>(
         &self,
-        f: impl FnOnce(&Handle) -> Result<T, Fault>,
+        lock: Option<&WritingLock>,
+        f: impl Fn(&Handle, u64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
+        let mut tries = 0;
         loop {
-            let handle = self.handle.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(handle) = handle.as_ref() {
-                return guard(&self.layout.dir, || f(handle));
+            match lock {
+                Some(lock) => self.ensure_open(lock)?,
+                None if self.needs_reopening() => self.ensure_open(&self.lock_writing())?,
+                None => {}
             }
-            drop(handle);
-            let lock = self.lock_writing();
-            self.ensure_open(&lock)?;
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            let generation = state.generation;
+            let Some(handle) = &state.handle else {
+                continue;
+            };
+            let result = guard(&self.layout.dir, || f(handle, generation));
+            drop(state);
+            tries += 1;
+            match result {
+                Err(StoreError::Closed { .. }) if tries < 2 => self.suspect(generation),
+                result => return result,
+            }
         }
     }
 
-    /// Opens the index again if an error had closed it. Who holds the lock and wants a reader
-    /// calls this first, since taking a reader would wait for the lock.
-    pub fn ensure_open(&self, _lock: &MutexGuard<'_, ()>) -> Result<(), StoreError> {
-        if self.is_closed() {
-            self.reopen()
+    /// Calls `f` with the index as it is: waits for no lock and opens nothing again. `None` when
+    /// the index does not answer.
+    pub fn peek<T>(&self, f: impl FnOnce(&Handle) -> Result<T, Fault>) -> Option<T> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let handle = state.handle.as_ref()?;
+        guard(&self.layout.dir, || f(handle)).ok()
+    }
+
+    /// Notes that the index of this generation refuses to answer, as it does after one error of
+    /// input or output, so that it is opened again before it is next used.
+    pub fn suspect(&self, generation: u64) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if state.generation == generation {
+            self.suspected.store(true, Ordering::Release);
+        }
+    }
+
+    fn needs_reopening(&self) -> bool {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.handle.is_none() || self.suspected.load(Ordering::Acquire)
+    }
+
+    fn ensure_open(&self, lock: &WritingLock) -> Result<(), StoreError> {
+        if self.needs_reopening() {
+            self.reopen(lock)
         } else {
             Ok(())
         }
     }
 
     /// Only one thread writes at a time, files of blobs included.
-    pub fn lock_writing(&self) -> MutexGuard<'_, ()> {
+    pub fn lock_writing(&self) -> WritingLock<'_> {
         // A panic inside a write has dropped its transaction: nothing is left half-done.
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -194,13 +243,13 @@ impl Inner {
 
     pub fn write_locked<T>(
         &self,
-        lock: &MutexGuard<'_, ()>,
+        lock: &WritingLock,
         f: impl FnOnce(&WriteTransaction) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         self.ensure_open(lock)?;
         let written = {
-            let handle = self.handle.read().unwrap_or_else(PoisonError::into_inner);
-            match handle.as_ref() {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            match &state.handle {
                 Some(Handle::Rw(db)) => guard(&self.layout.dir, || {
                     let mut txn = db.begin_write()?;
                     txn.set_quick_repair(true);
@@ -222,26 +271,24 @@ impl Inner {
         {
             // After an input or output error the index refuses everything until it is opened
             // again. If that fails too (no room yet), the next call tries once more.
-            let _ = self.reopen();
+            let _ = self.reopen(lock);
         }
         written
     }
 
-    fn is_closed(&self) -> bool {
-        let handle = self.handle.read().unwrap_or_else(PoisonError::into_inner);
-        handle.is_none()
-    }
-
-    fn reopen(&self) -> Result<(), StoreError> {
-        let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
+    /// Ends all readers.
+    fn reopen(&self, _lock: &WritingLock) -> Result<(), StoreError> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.generation += 1;
+        self.suspected.store(false, Ordering::Release);
         // Closed first, or our own lock would refuse us.
-        if let Some(old) = handle.take() {
+        if let Some(old) = state.handle.take() {
             let _ = guard(&self.layout.dir, || {
                 drop(old);
                 Ok(())
             });
         }
-        *handle = Some(match self.access {
+        state.handle = Some(match self.access {
             Access::ReadWrite => index::open_rw(&self.layout)?,
             Access::ReadOnly => index::open_ro(&self.layout)?,
         });
@@ -249,9 +296,9 @@ impl Inner {
     }
 
     /// Gives free pages back to the file system. `false` when a reader is open, or nothing to do.
-    pub fn compact(&self, _lock: &MutexGuard<'_, ()>) -> Result<bool, StoreError> {
-        let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
-        match handle.as_mut() {
+    pub fn compact(&self, _lock: &WritingLock) -> Result<bool, StoreError> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        match &mut state.handle {
             Some(Handle::Rw(db)) => guard(&self.layout.dir, || match db.compact() {
                 Ok(done) => Ok(done),
                 Err(redb::CompactionError::TransactionInProgress) => Ok(false),
@@ -264,11 +311,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let handle = self
-            .handle
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let handle = state.handle.take();
         if self.access == Access::ReadWrite && handle.is_some() {
             self.layout.remove_owner();
         }

@@ -11,7 +11,7 @@ use super::blob::{self, Place};
 use super::error::StoreError;
 use super::index::{self, Fault, guard};
 use super::layout::Layout;
-use super::open::{Access, Inner};
+use super::open::{Access, Inner, WritingLock};
 use super::record::{
     self, ActionRecord, Attempt, Bad, Conflict, Departed, Provenance, Quarantined, Removed,
 };
@@ -29,6 +29,8 @@ pub(super) struct Snapshot {
     pub layout: Layout,
     /// Weak, so that a forgotten reader does not keep the store locked.
     store: Weak<Inner>,
+    /// Which opening of the index this is a snapshot of.
+    generation: u64,
     pub epoch: u64,
     pub actions: ByDigest,
     pub jobs: ByDigest,
@@ -79,13 +81,18 @@ pub struct KindCount {
 }
 
 impl Reader {
-    pub(super) fn new(inner: &Arc<Inner>) -> Result<Reader, StoreError> {
-        inner.with_handle(|handle| {
+    /// Who holds the writing lock must give it.
+    pub(super) fn new(
+        inner: &Arc<Inner>,
+        lock: Option<&WritingLock>,
+    ) -> Result<Reader, StoreError> {
+        inner.with_handle(lock, |handle, generation| {
             let txn = handle.begin_read()?;
             let epoch = txn.open_table(index::META)?.get(index::EPOCH)?;
             Ok(Reader(Arc::new(Snapshot {
                 layout: inner.layout.clone(),
                 store: Arc::downgrade(inner),
+                generation,
                 epoch: epoch.map_or(0, |e| e.value()),
                 actions: txn.open_table(index::ACTIONS)?,
                 jobs: txn.open_table(index::JOBS)?,
@@ -359,7 +366,13 @@ impl Reader {
     }
 
     pub(super) fn guard<T>(&self, f: impl FnOnce() -> Result<T, Fault>) -> Result<T, StoreError> {
-        guard(&self.0.layout.dir, f)
+        let result = guard(&self.0.layout.dir, f);
+        if let Err(StoreError::Closed { .. }) = &result
+            && let Some(store) = self.0.store.upgrade()
+        {
+            store.suspect(self.0.generation);
+        }
+        result
     }
 
     /// Whether a blob that cannot be read has meanwhile left the store, or moved within it.
@@ -368,10 +381,9 @@ impl Reader {
             return false;
         };
         let record = |blobs: &ByDigest| Ok(blobs.get(&digest.0)?.map(|r| r.value().to_vec()));
-        let now =
-            store.with_handle(|handle| record(&handle.begin_read()?.open_table(index::BLOBS)?));
+        let now = store.peek(|handle| record(&handle.begin_read()?.open_table(index::BLOBS)?));
         let then = self.guard(|| record(&self.0.blobs));
-        matches!((then, now), (Ok(then), Ok(now)) if then.is_some() && now.is_none())
+        matches!((then, now), (Ok(Some(_)), Some(None)))
     }
 
     pub(super) fn access(&self) -> Option<Access> {

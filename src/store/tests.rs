@@ -1,12 +1,9 @@
-//! What a store promises, against an oracle and on real directories.
+//! What a store promises, on real directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use proptest::prelude::*;
-
-use super::record::{ActionRecord, Bad};
 use super::*;
 use crate::digest::Digest;
 use crate::job::{Job, Key, Kind, Nature};
@@ -141,7 +138,7 @@ fn attempts_are_listed_by_job_and_newest_first_over_all() {
         key: job(n).key(),
         kind: "test/reply".into(),
         at_ms,
-        transient: at_ms % 2 == 0,
+        transient: at_ms.is_multiple_of(2),
         why: why.into(),
     };
     store.attempt(attempt(1, 10, "429")).unwrap();
@@ -485,7 +482,7 @@ fn compaction_gives_room_back() {
 }
 
 /// Corrupts a blob's file, which takes no knowledge of the index.
-fn damage(dir: &Path, digest: &Digest) {
+pub(super) fn damage(dir: &Path, digest: &Digest) {
     let hex = digest.hex();
     let path = dir.join("blobs").join(&hex[..2]).join(&hex[2..]);
     let mut bytes = fs::read(&path).unwrap();
@@ -526,6 +523,44 @@ fn a_corrupt_blob_takes_its_actions_along_and_is_computed_again() {
     assert!(quarantined[0].job.is_some());
     let again = store.commit(batch).unwrap();
     assert_eq!((again.stored.len(), again.equal), (2, 1));
+    assert!(store.verify().unwrap().is_sound());
+}
+
+#[test]
+fn a_corrupt_record_is_quarantined_by_the_next_commit_of_its_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let batch: Vec<_> = (0..3).map(|n| done(job(n), &[n as u8])).collect();
+    store.commit(batch.clone()).unwrap();
+    let key = job(1).key();
+    let hurt = |txn: &redb::WriteTransaction| {
+        let mut table = txn.open_table(super::index::ACTIONS)?;
+        let mut bytes = {
+            let bytes = redb::ReadableTable::get(&table, &key.0.0)?;
+            bytes.map_or_else(Vec::new, |b| b.value().to_vec())
+        };
+        bytes[20] ^= 4;
+        table.insert(&key.0.0, bytes.as_slice())?;
+        Ok(())
+    };
+    store.inner.write(hurt).unwrap();
+    let reader = store.reader().unwrap();
+    assert!(matches!(
+        reader.output(&key),
+        Err(StoreError::CorruptAction { .. })
+    ));
+    assert_eq!(
+        reader.actions(None).unwrap().filter(|a| a.is_ok()).count(),
+        2
+    );
+    assert_eq!(store.stats().unwrap().corrupt_actions, 1);
+    let verified = store.verify().unwrap();
+    assert!(matches!(&verified.problems[..], [Problem::Action { key: k, .. }] if *k == key));
+    let again = store.commit(batch).unwrap();
+    assert_eq!((again.stored, again.equal), (vec![key], 2));
+    let reader = store.reader().unwrap();
+    assert_eq!(reader.output(&key).unwrap(), Some(Digest::of(&[1])));
+    assert_eq!(reader.quarantined().unwrap()[0].key, key);
     assert!(store.verify().unwrap().is_sound());
 }
 
@@ -611,264 +646,4 @@ fn a_hundred_and_seventy_thousand_actions_are_committed_and_read() {
         rate(start.elapsed()),
         store.stats().unwrap().index_bytes >> 20
     );
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Commit(Vec<(u8, u8)>),
-    Remove(u8),
-    Quarantine(u8),
-    Row(u8, bool),
-    Reopen,
-}
-
-fn ops() -> impl Strategy<Value = Vec<Op>> {
-    let key = 0..6u8;
-    let op = prop_oneof![
-        4 => prop::collection::vec((key.clone(), 0..5u8), 0..5).prop_map(Op::Commit),
-        2 => key.clone().prop_map(Op::Remove),
-        2 => (0..5u8).prop_map(Op::Quarantine),
-        2 => (key, any::<bool>()).prop_map(|(k, stale)| Op::Row(k, stale)),
-        1 => Just(Op::Reopen),
-    ];
-    prop::collection::vec(op, 1..25)
-}
-
-/// Values 0 to 2 are large and live in files; the others are in the index.
-fn value(v: u8) -> Vec<u8> {
-    noise(u64::from(v), if v < 3 { 70_000 } else { 50 })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-    #[test]
-    fn a_store_does_as_a_map_does(ops in ops()) {
-        let dir = tempfile::tempdir().unwrap();
-        let mut store = open(dir.path());
-        let mut actions: BTreeMap<u8, u8> = BTreeMap::new();
-        let mut conflicts: BTreeSet<(Key, Digest)> = BTreeSet::new();
-        let mut rows: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
-        let mut values: BTreeSet<u8> = BTreeSet::new();
-        let (mut removed, mut quarantined, mut epoch) = (0, 0, 0);
-        for op in ops {
-            match op {
-                Op::Commit(batch) => {
-                    let completed = batch.iter().map(|(k, v)| done(job(i64::from(*k)), &value(*v)));
-                    let got = store.commit(completed.collect()).unwrap();
-                    let (mut stored, mut equal, mut clashes) = (BTreeSet::new(), 0, 0);
-                    for (k, v) in batch {
-                        values.insert(v);
-                        let key = job(i64::from(k)).key();
-                        match actions.get(&k) {
-                            None => { actions.insert(k, v); stored.insert(key); }
-                            Some(old) if *old == v => equal += 1,
-                            Some(_) => {
-                                clashes += 1;
-                                conflicts.insert((key, Digest::of(&value(v))));
-                            }
-                        }
-                    }
-                    prop_assert_eq!(got.stored, Vec::from_iter(stored));
-                    prop_assert_eq!((got.equal, got.conflicts.len()), (equal, clashes));
-                }
-                Op::Remove(k) => {
-                    let was = actions.remove(&k).is_some();
-                    prop_assert_eq!(store.remove(&job(i64::from(k)).key()).unwrap(), was);
-                    if was { removed += 1; epoch += 1; rows.clear(); }
-                }
-                Op::Quarantine(v) => {
-                    let digest = Digest::of(&value(v));
-                    let hurt = v < 3 && values.remove(&v);
-                    if hurt { damage(dir.path(), &digest); }
-                    if hurt || !values.contains(&v) {
-                        // Also one that was never there: then no action names it.
-                        let gone: BTreeSet<Key> = actions.iter().filter(|(_, a)| **a == v)
-                            .map(|(k, _)| job(i64::from(*k)).key()).collect();
-                        quarantined += gone.len();
-                        actions.retain(|_, a| *a != v);
-                        conflicts.retain(|(_, other)| *other != digest);
-                        epoch += 1;
-                        rows.clear();
-                        prop_assert_eq!(store.quarantine(&digest).unwrap(), Vec::from_iter(gone));
-                    } else {
-                        prop_assert_eq!(store.quarantine(&digest).unwrap(), vec![]);
-                    }
-                }
-                Op::Row(k, stale) => {
-                    let at = if stale { epoch + 1 } else { epoch };
-                    let row = vec![k; 3];
-                    let put = store.put_rows(at, vec![(Digest::of(&[k]), row.clone())]).unwrap();
-                    prop_assert_eq!(put, !stale);
-                    if put { rows.insert(k, row); }
-                }
-                Op::Reopen => { drop(store); store = open(dir.path()); }
-            }
-            let reader = store.reader().unwrap();
-            prop_assert_eq!(reader.epoch(), epoch);
-            for k in 0..6u8 {
-                let expected = actions.get(&k).map(|v| value(*v));
-                let output = reader.output(&job(i64::from(k)).key()).unwrap();
-                prop_assert_eq!(output, expected.as_deref().map(Digest::of));
-                if let Some(bytes) = expected {
-                    let read = reader.blob(&output.unwrap()).unwrap().unwrap();
-                    prop_assert_eq!(&*read, &*bytes);
-                }
-                prop_assert_eq!(reader.row(&Digest::of(&[k])).unwrap(), rows.get(&k).cloned());
-            }
-            let got = reader.conflicts().unwrap();
-            let got: BTreeSet<_> = got.iter().map(|c| (c.key, c.other)).collect();
-            prop_assert_eq!(got, conflicts.clone());
-            prop_assert_eq!(reader.removed().unwrap().len(), removed);
-            prop_assert_eq!(reader.quarantined().unwrap().len(), quarantined);
-        }
-        let verified = store.verify().unwrap();
-        prop_assert!(verified.is_sound(), "{:?}", verified);
-    }
-
-    #[test]
-    fn a_record_with_any_bit_changed_is_refused(bit in 0..8u32, at in 0..400usize, other in any::<[u8; 32]>()) {
-        let key = job(1).key();
-        let record = ActionRecord {
-            output: Digest::of(b"o"), nature: Nature::Measured, committed_at: 5,
-            kind: "test/kind".into(), version: 3, blobs: vec![Digest::of(b"b")],
-            provenance: Provenance { note: Some("n".into()), ..Provenance::default() },
-        };
-        let mut bytes = record.seal(&key);
-        prop_assert_eq!(ActionRecord::open(&key, &bytes), Ok(record));
-        let elsewhere = Key(Digest(other));
-        prop_assert_eq!(ActionRecord::open(&elsewhere, &bytes), Err(Bad("its seal does not fit")));
-        let at = at % bytes.len();
-        bytes[at] ^= 1 << bit;
-        prop_assert!(ActionRecord::open(&key, &bytes).is_err());
-        prop_assert!(ActionRecord::open(&key, &bytes[..at]).is_err());
-    }
-}
-
-mod manifests {
-    use super::*;
-
-    type Map = BTreeMap<String, (Key, Digest)>;
-
-    fn entry(id: &str, output: u64) -> Entry {
-        Entry {
-            id: id.to_string(),
-            key: Key(Digest::of(id.as_bytes())),
-            output: Digest::of(&output.to_le_bytes()),
-        }
-    }
-
-    fn entries(map: &Map) -> impl Iterator<Item = Entry> + '_ {
-        map.iter().map(|(id, (key, output))| Entry {
-            id: id.clone(),
-            key: *key,
-            output: *output,
-        })
-    }
-
-    fn large(n: u64) -> Map {
-        (0..n)
-            .map(|i| {
-                let e = entry(&format!("case/subject/file{}.c/f{i}", i % 97), i);
-                (e.id, (e.key, e.output))
-            })
-            .collect()
-    }
-
-    fn new_chunks(old: &Built, new: &Built) -> usize {
-        let old: BTreeSet<&Vec<u8>> = old.chunks.iter().collect();
-        new.chunks.iter().filter(|c| !old.contains(c)).count()
-    }
-
-    #[test]
-    fn one_change_makes_few_new_chunks() {
-        let map = large(100_000);
-        let old = Manifest::build(entries(&map)).unwrap();
-        assert!(old.chunks.len() > 400, "{}", old.chunks.len());
-        for i in (0..100_000).step_by(9_973) {
-            let id = map.keys().nth(i).unwrap().clone();
-            let mut changed = map.clone();
-            changed.get_mut(&id).unwrap().1 = Digest::of(b"new");
-            let new = Manifest::build(entries(&changed)).unwrap();
-            // One for each level, and there are three.
-            assert_eq!(new_chunks(&old, &new), 3);
-            changed.remove(&id);
-            assert!(new_chunks(&old, &Manifest::build(entries(&changed)).unwrap()) <= 6);
-            changed.insert(format!("{id}/new"), (job(1).key(), Digest::of(b"x")));
-            changed.insert(id.clone(), map[&id]);
-            assert!(new_chunks(&old, &Manifest::build(entries(&changed)).unwrap()) <= 9);
-        }
-    }
-
-    #[test]
-    fn a_stored_manifest_is_read_whole_and_by_id() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(dir.path());
-        let map = large(5_000);
-        let built = Manifest::build(entries(&map)).unwrap();
-        store.put_manifest("latest", &built).unwrap();
-        let reader = store.reader().unwrap();
-        let manifest = Manifest::load(&reader, reader.root("latest").unwrap().unwrap()).unwrap();
-        assert_eq!(manifest.len(), 5_000);
-        assert_eq!(manifest.entries().unwrap(), Vec::from_iter(entries(&map)));
-        for (id, found) in &map {
-            assert_eq!(manifest.get(id).unwrap(), Some(*found));
-            assert_eq!(manifest.get(&format!("{id}\0")).unwrap(), None);
-        }
-        assert_eq!(manifest.get("").unwrap(), None);
-        assert_eq!(manifest.get("zzz").unwrap(), None);
-    }
-
-    #[test]
-    fn an_id_has_one_meaning() {
-        let twice = [entry("a", 1), entry("a", 1), entry("b", 1)];
-        assert_eq!(Manifest::build(twice).unwrap().len, 2);
-        let two = Manifest::build([entry("a", 1), entry("a", 2)]);
-        assert!(matches!(two, Err(StoreError::BadManifest { .. })));
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(32))]
-        #[test]
-        fn diff_is_the_difference_of_the_maps(
-            size in 0..2_500u64,
-            edits in prop::collection::vec((0..3_000u64, 0..4u64), 0..40),
-            swap in any::<bool>(),
-        ) {
-            let old = large(size);
-            let mut new = old.clone();
-            for (i, how) in edits {
-                let e = entry(&format!("case/subject/file{}.c/f{i}", i % 97), i + how);
-                if how == 3 { new.remove(&e.id); } else { new.insert(e.id, (e.key, e.output)); }
-            }
-            let (old, new) = if swap { (new, old) } else { (old, new) };
-            let dir = tempfile::tempdir().unwrap();
-            let store = open(dir.path());
-            let built = [&old, &new].map(|m| Manifest::build(entries(m)).unwrap());
-            store.put_blobs(&built[0].chunks).unwrap();
-            store.put_blobs(&built[1].chunks).unwrap();
-            let reader = store.reader().unwrap();
-            let [a, b] = built.map(|m| Manifest::load(&reader, m.root).unwrap());
-            let ids: BTreeSet<_> = old.keys().chain(new.keys()).collect();
-            let expected: Vec<Change> = ids.into_iter().filter(|id| old.get(*id) != new.get(*id))
-                .map(|id| Change { id: id.clone(), old: old.get(id).copied(), new: new.get(id).copied() })
-                .collect();
-            prop_assert_eq!(Manifest::diff(&a, &b).unwrap(), expected);
-        }
-
-        #[test]
-        fn hostile_chunks_are_errors(bytes in prop::collection::vec(any::<u8>(), 0..120), level in 0..45u8, n in 0..5u32) {
-            let dir = tempfile::tempdir().unwrap();
-            let store = open(dir.path());
-            let mut chunk = b"EVMF\x01".to_vec();
-            chunk.push(level);
-            chunk.extend_from_slice(&n.to_le_bytes());
-            chunk.extend_from_slice(&bytes);
-            let root = store.put_blobs(&[chunk]).unwrap()[0];
-            let reader = store.reader().unwrap();
-            if let Ok(m) = Manifest::load(&reader, root) {
-                let _ = m.entries();
-                let _ = m.get("a");
-            }
-        }
-    }
 }

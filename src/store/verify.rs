@@ -143,8 +143,7 @@ impl Store {
     /// Only if nothing can be looked at: [`StoreError::Io`], or an index that does not open.
     pub fn verify(&self) -> Result<VerifyReport, StoreError> {
         let lock = self.inner.lock_writing();
-        self.inner.ensure_open(&lock)?;
-        let reader = Reader::new(&self.inner)?;
+        let reader = Reader::new(&self.inner, Some(&lock))?;
         let mut report = VerifyReport {
             actions: 0,
             blobs: 0,
@@ -156,9 +155,7 @@ impl Store {
             problems: Vec::new(),
         };
         // A damaged index may end a listing early: what could be read is reported all the same.
-        let parts: [fn(&Reader, &mut VerifyReport) -> Result<(), StoreError>; 5] =
-            [blobs, actions, logs, roots, leftovers];
-        for part in parts {
+        for part in [blobs as Part, actions, logs, roots, leftovers] {
             if let Err(e) = part(&reader, &mut report) {
                 report.index = IndexCheck::Damaged(e.to_string());
             }
@@ -228,6 +225,8 @@ impl Store {
         Ok(stats)
     }
 }
+
+type Part = fn(&Reader, &mut VerifyReport) -> Result<(), StoreError>;
 
 fn blobs(reader: &Reader, report: &mut VerifyReport) -> Result<(), StoreError> {
     let mut digests = Vec::new();

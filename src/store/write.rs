@@ -14,7 +14,7 @@ use super::layout::now_ms;
 use super::manifest::Built;
 use super::open::Store;
 use super::reader::{attempt_key, corrupt_action};
-use super::record::{self, ActionRecord, Attempt, Conflict, Departed, Provenance};
+use super::record::{self, ActionRecord, Attempt, Bad, Conflict, Departed, Provenance};
 use super::rows::raise_epoch;
 use crate::digest::Digest;
 use crate::job::{Job, Key};
@@ -303,42 +303,56 @@ fn set_root(txn: &WriteTransaction, name: &str, digest: Digest) -> Result<(), Fa
     Ok(())
 }
 
+type Prepared<'a> = (Key, ActionRecord, &'a Job);
+
 fn put_actions(
     txn: &WriteTransaction,
-    actions: &[(Key, ActionRecord, &Job)],
+    actions: &[Prepared],
     committed: &mut Committed,
 ) -> Result<(), Fault> {
-    for (key, record, job) in actions {
-        let old = {
-            let table = txn.open_table(index::ACTIONS)?;
-            let old = table.get(&key.0.0)?;
-            old.map(|bytes| ActionRecord::open(key, bytes.value()))
-        };
+    let broken = put_where_sound(txn, actions.iter(), committed)?;
+    if broken.is_empty() {
+        return Ok(());
+    }
+    for (key, bad) in &broken {
+        quarantine_one(txn, key, &corrupt_action(key, *bad).to_string())?;
+    }
+    raise_epoch(txn)?;
+    let again = actions.iter().filter(|(key, ..)| broken.contains_key(key));
+    put_where_sound(txn, again, committed)?;
+    committed.stored.sort();
+    Ok(())
+}
+
+/// Puts the actions, except over records that are corrupt, which it returns.
+fn put_where_sound<'a>(
+    txn: &WriteTransaction,
+    prepared: impl Iterator<Item = &'a Prepared<'a>>,
+    committed: &mut Committed,
+) -> Result<BTreeMap<Key, Bad>, Fault> {
+    let mut broken = BTreeMap::new();
+    let mut actions = txn.open_table(index::ACTIONS)?;
+    let mut jobs = txn.open_table(index::JOBS)?;
+    for (key, record, job) in prepared {
+        let old = actions.get(&key.0.0)?;
+        let old = old.map(|bytes| ActionRecord::open(key, bytes.value()));
         match old {
-            Some(Ok(old)) if old.output == record.output => {
-                committed.equal += 1;
-                continue;
-            }
+            Some(Ok(old)) if old.output == record.output => committed.equal += 1,
             Some(Ok(old)) => {
-                committed
-                    .conflicts
-                    .push(put_conflict(txn, key, old, record)?);
-                continue;
+                let conflict = put_conflict(txn, key, old, record)?;
+                committed.conflicts.push(conflict);
             }
             Some(Err(bad)) => {
-                let why = corrupt_action(key, bad).to_string();
-                quarantine_one(txn, key, &why)?;
-                raise_epoch(txn)?;
+                broken.insert(*key, bad);
             }
-            None => {}
+            None => {
+                actions.insert(&key.0.0, record.seal(key).as_slice())?;
+                jobs.insert(&key.0.0, job.encoding().as_slice())?;
+                committed.stored.push(*key);
+            }
         }
-        txn.open_table(index::ACTIONS)?
-            .insert(&key.0.0, record.seal(key).as_slice())?;
-        txn.open_table(index::JOBS)?
-            .insert(&key.0.0, job.encoding().as_slice())?;
-        committed.stored.push(*key);
     }
-    Ok(())
+    Ok(broken)
 }
 
 /// Keeps a second output; of several equal ones the first.
