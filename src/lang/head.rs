@@ -25,10 +25,6 @@ pub(super) struct Head {
     pub(super) is_static: bool,
     pub(super) old_style: bool,
     pub(super) variadic: bool,
-    /// The bytes from `start` to `end` with macros and directives blanked out, as the grammar
-    /// accepts them; preceded by `int ` when the definition names no type.
-    pub(super) masked: Vec<u8>,
-    pub(super) implicit_int: bool,
 }
 
 /// Why there is no head, with the name it seems to have and where it seems to start.
@@ -67,7 +63,9 @@ impl Reader<'_, '_> {
     fn none(&self, tokens: &Range<usize>, reason: SkipReason) -> NoHead {
         let o = self.o;
         NoHead {
-            name: self.guess(tokens).map(|g| o.tokens[g.name].start..o.tokens[g.name].end),
+            name: self
+                .guess(tokens)
+                .map(|g| o.tokens[g.name].start..o.tokens[g.name].end),
             start: o
                 .tokens
                 .get(tokens.start)
@@ -90,12 +88,11 @@ impl Reader<'_, '_> {
         if guess.named_by_macro {
             return Err(self.none(&tokens, SkipReason::MacroDefined));
         }
+        let tokens = guess.first..tokens.end;
         let raw = Mask::new(o, &tokens);
         if let Some(head) = self.parse(&tokens, raw, &guess) {
             return Ok(head);
         }
-        // Leading `MACRO(...)` that is no type stays outside of the definition.
-        let tokens = guess.first..tokens.end;
         let mut mask = Mask::new(o, &tokens);
         mask.macros(o, &tokens, &guess);
         if let Some(head) = self.parse(&tokens, mask.clone(), &guess) {
@@ -130,7 +127,11 @@ impl Reader<'_, '_> {
             return None;
         }
         let found = definition(self.language, root, &text)?;
-        if found.body.start != body_at || found.name.start < shift {
+        // With a macro before it the grammar takes `void (f)(int a)` for a function `void`.
+        if found.body.start != body_at
+            || found.name.start < shift
+            || is_type_keyword(&text[found.name.clone()])
+        {
             return None;
         }
         let back = |r: Range<usize>| r.start - shift + mask.at..r.end - shift + mask.at;
@@ -161,11 +162,6 @@ impl Reader<'_, '_> {
             .clone()
             .take_while(|i| o.tokens[*i].start < name.start)
             .any(|i| o.is(i, "static"));
-        let mut masked = Vec::new();
-        if guess.types == 0 {
-            masked.extend_from_slice(b"int ");
-        }
-        masked.extend_from_slice(&mask.text);
         Head {
             start: mask.at,
             end: mask.at + mask.text.len(),
@@ -174,8 +170,6 @@ impl Reader<'_, '_> {
             is_static,
             old_style: self.block.old_style || guess.bare_names,
             variadic,
-            masked,
-            implicit_int: guess.types == 0,
         }
     }
 
@@ -192,7 +186,9 @@ impl Reader<'_, '_> {
         };
         // Words and directives after the last parentheses are macros.
         let mut last = end;
-        while last > tokens.start && (o.is_word(last - 1) || o.kind(last - 1) == Some(Kind::Directive)) {
+        while last > tokens.start
+            && (o.is_word(last - 1) || o.kind(last - 1) == Some(Kind::Directive))
+        {
             last -= 1;
         }
         let mut close = last.checked_sub(1)?;
@@ -204,8 +200,10 @@ impl Reader<'_, '_> {
             open = o.opening(close, tokens.start)?;
             let word = open.checked_sub(1).filter(|w| *w >= tokens.start)?;
             let before = word.checked_sub(1).filter(|b| *b >= tokens.start);
-            // `f(int a) MACRO(x) {`: the macro follows the parameters.
-            let follows = before.is_some_and(|b| o.is(b, ")"));
+            // `int f(int a) MACRO(x) {` has a macro after its parameters, but `TYPE(x) f(int a) {`
+            // one before its name.
+            let follows = before.is_some_and(|b| o.is(b, ")") && self.has_name_and_type(tokens, b))
+                && !o.text(word).iter().any(u8::is_ascii_lowercase);
             if !(o.is_word(word) && (is_attribute(o.text(word)) || follows)) {
                 break;
             }
@@ -213,6 +211,18 @@ impl Reader<'_, '_> {
         }
         let name = self.name_before(tokens, open)?;
         self.describe(tokens, name, open, close)
+    }
+
+    /// Whether a name and a word that can be its type stand before the parentheses closed at
+    /// `close`.
+    fn has_name_and_type(&self, tokens: &Range<usize>, close: usize) -> bool {
+        let o = self.o;
+        let Some(open) = o.opening(close, tokens.start) else {
+            return false;
+        };
+        open >= tokens.start + 2
+            && o.is_word(open - 1)
+            && (tokens.start..open - 1).any(|i| o.is_word(i) && !is_specifier(o.text(i)))
     }
 
     /// The name of the declarator whose last parameters open at `open`.
@@ -252,9 +262,19 @@ impl Reader<'_, '_> {
     ) -> Option<Guess> {
         let o = self.o;
         let first = self.first(tokens, name);
-        let is_type = |i: usize| {
-            o.is_word(i) && !is_specifier(o.text(i)) && !is_attribute(o.text(i))
-        };
+        // `int name PARAMETERS((int a)) {`: the macro is for compilers without prototypes.
+        let shouts = |i: usize| !o.text(i).iter().any(u8::is_ascii_lowercase);
+        let wrapped = name > first + 1
+            && open == name + 1
+            && shouts(name)
+            && o.is(open + 1, "(")
+            && o.is(close - 1, ")")
+            && o.is_word(name - 1)
+            && !is_type_keyword(o.text(name - 1))
+            && !is_specifier(o.text(name - 1));
+        let name = name - usize::from(wrapped);
+        let is_type =
+            |i: usize| o.is_word(i) && !is_specifier(o.text(i)) && !is_attribute(o.text(i));
         let types = (first..name).filter(|i| is_type(*i)).count();
         let inner = open + 1..close;
         let bare_names = !inner.is_empty()
@@ -266,7 +286,7 @@ impl Reader<'_, '_> {
                 }
             });
         let empty = inner.is_empty() || (inner.len() == 1 && o.is(inner.start, "void"));
-        let shouts = !o.text(name).iter().any(u8::is_ascii_lowercase);
+        let shouts = shouts(name);
         // `int NAME(x)(int a) {`, but not `int (name)(int a) {`
         let curried = name >= 2
             && o.is(name - 1, "(")
@@ -275,10 +295,13 @@ impl Reader<'_, '_> {
             && !is_type_keyword(o.text(name - 2))
             && (first..name - 2).any(is_type);
         let named_by_macro = !self.block.old_style
-            && ((types == 0 && !empty) || (types == 0 && shouts) || (bare_names && shouts) || curried);
+            && ((types == 0 && !empty)
+                || (types == 0 && shouts)
+                || (bare_names && shouts)
+                || curried);
         let plain = (first..name).all(|i| o.is_word(i) || o.is(i, "*"))
-            && open == name + 1
-            && !self.block.old_style;
+            && (open == name + 1 || wrapped)
+            && (!self.block.old_style || bare_names || wrapped);
         Some(Guess {
             first,
             name,
@@ -291,19 +314,32 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// The first token of the definition: after leading `MACRO(...)` and directives.
+    /// The first token of the definition: after leading `MACRO(...)` and leading words in capitals
+    /// that have their line for themselves, which may belong to what comes before (`END_TEST`) and
+    /// stay where they are either way. Something must be left to be the type.
     fn first(&self, tokens: &Range<usize>, name: usize) -> usize {
         let o = self.o;
+        let has_type = |from: usize| {
+            (from..name)
+                .any(|i| o.is_word(i) && !is_specifier(o.text(i)) && !is_attribute(o.text(i)))
+        };
         let mut first = tokens.start;
         while first + 1 < name
             && o.is_word(first)
             && !is_attribute(o.text(first))
             && !is_type_keyword(o.text(first))
-            && o.is(first + 1, "(")
         {
-            match o.closing(first + 1, name) {
-                // Something must be left to be the type.
-                Some(close) if close + 1 < name && !o.is(close + 1, "*") => first = close + 1,
+            let last = if o.is(first + 1, "(") {
+                o.closing(first + 1, name)
+            } else {
+                let word = o.text(first);
+                let gap = o.tokens[first].end..o.tokens[first + 1].start;
+                let alone = o.source[gap].contains(&b'\n');
+                (alone && !is_specifier(word) && !word.iter().any(u8::is_ascii_lowercase))
+                    .then_some(first)
+            };
+            match last {
+                Some(last) if has_type(last + 1) => first = last + 1,
                 _ => break,
             }
         }

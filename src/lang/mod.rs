@@ -1,4 +1,24 @@
-//! (being built)
+//! C source text as values: which functions a file defines, which of them the compiler gets, how
+//! a function is replaced, and texts for a function whose outcome is known beforehand.
+//!
+//! Everything here is pure: bytes in, values out. Files are never decoded, never opened, never
+//! run through a preprocessor; hostile bytes give a value, never a panic.
+//!
+//! Tokens come first (`lex`), then the top level of a text as a list of things (`outline`), then
+//! the grammar decides on each head alone (`head`). So a macro that no grammar understands spoils
+//! the function it is in and no other, and the same code reads sources, preprocessed units and
+//! models' replies. What a definition looks like to the grammar is in `queries/<language>/*.scm`,
+//! whose digest belongs into keys ([`Queries::digest`]).
+//!
+//! - [`functions`]: definitions of a file, and what is left out with the reason.
+//! - [`compiled_definitions`], [`intersect`]: the compiler's view and how the two compare.
+//! - [`StrippedUnit`]: what a function's verdict can depend on besides its own text.
+//! - [`splice`]: verified replacement of ranges.
+//! - [`variant_of`]: from the code in a reply to the text to splice, or to a refusal.
+//! - [`normalised`]: a text without its formatting.
+//! - [`calibration`]: edits with a known outcome.
+
+pub mod calibration;
 mod functions;
 mod head;
 mod language;
@@ -7,13 +27,17 @@ mod normalise;
 mod outline;
 mod reality;
 mod splice;
+#[cfg(test)]
+mod tests;
 mod unit;
 mod variant;
-pub use functions::*;
-pub use language::*;
-pub use normalise::*;
-pub use reality::*;
-pub use splice::*;
-pub use unit::*;
-pub use variant::*;
+
+pub use functions::{Definition, FileFunctions, SkipReason, Skipped, functions};
+pub use language::{Language, Queries, QueryFault, QueryTexts};
+pub use normalise::normalised;
+pub use reality::{Intersection, OnlyCompiled, OnlyCompiledReason, Reality, intersect};
+pub use splice::{Splice, SpliceError, splice};
+pub use unit::{CompiledDefinition, Context, StrippedUnit, compiled_definitions, strip_unit};
+pub use variant::{ExtraKind, Note, Refusal, Variant, variant_of};
+
 use reality::same_path;

@@ -303,6 +303,9 @@ impl<'o, 's> Walk<'o, 's> {
         let Some(close) = o.closing(open, i) else {
             return false;
         };
+        // `f MACRO((a, b)) int a; int b; {`
+        let wrapped = o.is(open + 1, "(") && o.is(close - 1, ")");
+        let (open, close) = (open + usize::from(wrapped), close - usize::from(wrapped));
         let names = open + 1 < close
             && (open + 1..close).all(|k| {
                 if (k - open) % 2 == 1 {
@@ -311,13 +314,15 @@ impl<'o, 's> Walk<'o, 's> {
                     o.is(k, ",")
                 }
             });
-        open > self.start
-            && o.is_word(open - 1)
-            && !is_attribute(o.text(open - 1))
+        let after = close + 1 + usize::from(wrapped);
+        let before = open.saturating_sub(1 + usize::from(wrapped));
+        before >= self.start
+            && o.is_word(before)
+            && !is_attribute(o.text(before))
             && names
-            && i >= close + 3
-            && o.is_word(close + 1)
-            && !is_attribute(o.text(close + 1))
+            && i >= after + 2
+            && o.is_word(after)
+            && !is_attribute(o.text(after))
     }
 
     /// Handles the `{` at `i`; returns the token to go on with.
@@ -413,7 +418,8 @@ impl<'o, 's> Walk<'o, 's> {
     /// Where the block opened at `open` ends.
     fn end_of(&mut self, open: usize) -> End {
         let o = self.o;
-        let margin = |from: usize| (from..o.tokens.len()).find(|k| o.is(*k, "}") && o.at_margin(*k));
+        let margin =
+            |from: usize| (from..o.tokens.len()).find(|k| o.is(*k, "}") && o.at_margin(*k));
         let unclosed = |close: Option<usize>| {
             let close = close.unwrap_or(o.tokens.len() - 1);
             End {
@@ -614,7 +620,8 @@ pub(super) fn is_specifier(word: &[u8]) -> bool {
 pub(super) fn is_statement_keyword(word: &[u8]) -> bool {
     matches!(
         word,
-        b"if" | b"else"
+        b"if"
+            | b"else"
             | b"for"
             | b"while"
             | b"do"

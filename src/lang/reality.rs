@@ -3,11 +3,13 @@
 //! definition of either side is in exactly one list.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
 use super::functions::{Definition, FileFunctions, SkipReason};
-use super::unit::CompiledDefinition;
+use super::outline::Outline;
+use super::unit::{CompiledDefinition, Markers};
 
 /// Whether a definition reaches the compiler.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -38,9 +40,7 @@ pub struct OnlyCompiled {
 }
 
 /// Why the file has no counterpart of a compiled definition.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnlyCompiledReason {
     /// Conditionals cut through it.
@@ -85,22 +85,43 @@ pub fn intersect(
 ) -> Intersection {
     let lines = super::lex::Lines::of(source);
     let last_line = lines.line(source.len());
+    // A generated file may say by `#line` that its lines are another file's.
+    let markers = Markers::of(&Outline::of(source));
+    let heads: Vec<(String, RangeInclusive<usize>, usize)> = found
+        .definitions
+        .iter()
+        .map(|d| {
+            let (file, line) = markers.place(d.name_range.start);
+            let file = if file.is_empty() {
+                path.to_string()
+            } else {
+                file
+            };
+            let first = markers.place(d.definition.start).1;
+            (file, first..=markers.place(d.body.start).1, line)
+        })
+        .collect();
+    let here = |file: &str| {
+        same_path(file, path)
+            || heads
+                .iter()
+                .any(|(presumed, _, _)| same_path(presumed, file))
+    };
     let mut seen: Vec<Vec<usize>> = vec![Vec::new(); found.definitions.len()];
     let mut renamed: Vec<Vec<String>> = vec![Vec::new(); found.definitions.len()];
     let mut only: Vec<OnlyCompiled> = Vec::new();
     for (unit, definitions) in units.iter().enumerate() {
-        for compiled in definitions.iter().filter(|d| same_path(&d.file, path)) {
-            let matching = found.definitions.iter().position(|d| {
-                let head = lines.line(d.definition.start)..=lines.line(d.body.start);
-                d.name == compiled.name && head.contains(&compiled.line)
+        for compiled in definitions.iter().filter(|d| here(&d.file)) {
+            let in_file = |k: usize| same_path(&heads[k].0, &compiled.file);
+            let matching = (0..heads.len()).find(|k| {
+                found.definitions[*k].name == compiled.name
+                    && heads[*k].1.contains(&compiled.line)
+                    && in_file(*k)
             });
-            let mut on_line = found
-                .definitions
-                .iter()
-                .enumerate()
-                .filter(|(_, d)| d.line == compiled.line);
+            let mut on_line =
+                (0..heads.len()).filter(|k| heads[*k].2 == compiled.line && in_file(*k));
             let matching = matching.or_else(|| match (on_line.next(), on_line.next()) {
-                (Some((k, _)), None) => {
+                (Some(k), None) => {
                     renamed[k].push(compiled.name.clone());
                     Some(k)
                 }

@@ -172,10 +172,17 @@ mod tests {
                 replacement: b"x".to_vec(),
             }]
         };
-        assert_eq!(splice(b"a\r\n\xe9", &one(3..4, b"\xe9")).unwrap(), b"a\r\nx");
+        assert_eq!(
+            splice(b"a\r\n\xe9", &one(3..4, b"\xe9")).unwrap(),
+            b"a\r\nx"
+        );
         assert!(matches!(
             splice(b"abc", &one(0..1, b"b")),
-            Err(SpliceError::Changed { start: 0, end: 1, .. })
+            Err(SpliceError::Changed {
+                start: 0,
+                end: 1,
+                ..
+            })
         ));
         assert!(matches!(
             splice(b"abc", &one(2..4, b"c")),

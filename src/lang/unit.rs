@@ -70,7 +70,7 @@ fn bodies(language: &Language, o: &Outline<'_>, markers: &Markers) -> Vec<Body> 
 }
 
 /// Line markers: from a byte of the preprocessed text to a file and a line.
-struct Markers {
+pub(super) struct Markers {
     lines: Lines,
     /// Line of the preprocessed text after the marker, line it stands for, file.
     marks: Vec<(usize, usize, usize)>,
@@ -78,7 +78,7 @@ struct Markers {
 }
 
 impl Markers {
-    fn of(o: &Outline<'_>) -> Self {
+    pub(super) fn of(o: &Outline<'_>) -> Self {
         let lines = Lines::of(o.source);
         let mut files = vec![String::new()];
         let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
@@ -103,7 +103,8 @@ impl Markers {
         }
     }
 
-    fn place(&self, at: usize) -> (String, usize) {
+    /// The file and line byte `at` comes from.
+    pub(super) fn place(&self, at: usize) -> (String, usize) {
         let here = self.lines.line(at);
         match self.marks.partition_point(|(after, _, _)| *after <= here) {
             0 => (String::new(), here),
@@ -252,7 +253,9 @@ fn strip(o: &Outline<'_>, bodies: &[Body], keep: Option<Range<usize>>) -> Vec<u8
             continue;
         }
         let between = o.source.get(last..token.start).unwrap_or_default();
-        if between.contains(&b'\n') {
+        if out.is_empty() {
+            // No blank line at the start either.
+        } else if between.contains(&b'\n') {
             out.push(b'\n');
         } else if !between.is_empty() {
             out.push(b' ');

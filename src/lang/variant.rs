@@ -160,9 +160,10 @@ pub fn variant_of(
     }
     text.extend_from_slice(kept.trim_ascii());
     // A trailing `// comment` must not swallow what follows on the line in the file.
-    let line_comment = o.comments.last().is_some_and(|c| {
-        c.end == fitted.len() && c.text(&fitted).starts_with(b"//")
-    });
+    let line_comment = o
+        .comments
+        .last()
+        .is_some_and(|c| c.end == fitted.len() && c.text(&fitted).starts_with(b"//"));
     let ends_with_directive = o
         .tokens
         .last()
@@ -244,7 +245,10 @@ fn mentions_head(o: &Outline<'_>, asked: &str) -> bool {
 /// Refuses everything at top level but the function, its helpers and their prototypes.
 fn check_items(o: &Outline<'_>, found: &FileFunctions, asked: &str) -> Result<(), Refusal> {
     let extra = |kind: ExtraKind, token: usize| {
-        let rest = o.tokens.get(token).map_or(&b""[..], |t| &o.source[t.start..]);
+        let rest = o
+            .tokens
+            .get(token)
+            .map_or(&b""[..], |t| &o.source[t.start..]);
         let line = rest.split(|c| *c == b'\n').next().unwrap_or_default();
         Refusal::ExtraItem {
             kind,
@@ -265,12 +269,16 @@ fn check_items(o: &Outline<'_>, found: &FileFunctions, asked: &str) -> Result<()
     for item in &o.items {
         match item {
             Top::Function(b) => {
-                // Words the head reader left out before the definition, directives among them.
+                // Macros before the definition are the model's own; directives are not.
                 let start = o.tokens[b.open].start;
                 let d = found.definitions.iter().find(|d| d.body.start == start);
-                let first = o.tokens[b.head.start.min(b.open)].start;
-                if d.is_none_or(|d| d.definition.start > first) {
-                    return Err(extra(ExtraKind::Other, b.head.start));
+                let before = |i: &usize| d.is_none_or(|d| o.tokens[*i].start < d.definition.start);
+                let directive = b
+                    .head
+                    .clone()
+                    .find(|i| before(i) && o.kind(*i) == Some(Kind::Directive));
+                if let Some(i) = directive {
+                    return Err(extra(ExtraKind::Directive, i));
                 }
             }
             Top::Directive(i) if is_include(o, *i) => {}
@@ -288,7 +296,10 @@ fn check_items(o: &Outline<'_>, found: &FileFunctions, asked: &str) -> Result<()
 
 fn kind_of(o: &Outline<'_>, range: &Range<usize>) -> ExtraKind {
     let ends = range.end > 0 && o.is(range.end - 1, ";");
-    let aggregate = matches!(o.text(range.start), b"typedef" | b"struct" | b"union" | b"enum");
+    let aggregate = matches!(
+        o.text(range.start),
+        b"typedef" | b"struct" | b"union" | b"enum"
+    );
     match (aggregate, ends) {
         (true, _) => ExtraKind::Type,
         (false, true) if !is_statement_keyword(o.text(range.start)) => ExtraKind::Declaration,
@@ -301,7 +312,9 @@ fn is_prototype(o: &Outline<'_>, range: &Range<usize>, found: &FileFunctions) ->
         .clone()
         .find(|i| o.is_word(*i) && o.is(i + 1, "("))
         .map(|i| lossy(o.text(i)));
-    let plain = !range.clone().any(|i| matches!(o.text(i), b"=" | b"{" | b"typedef"));
+    let plain = !range
+        .clone()
+        .any(|i| matches!(o.text(i), b"=" | b"{" | b"typedef"));
     plain
         && o.is(range.end.saturating_sub(1), ";")
         && name.is_some_and(|n| found.definitions.iter().any(|d| d.name == n))
@@ -319,7 +332,9 @@ fn includes(o: &Outline<'_>, notes: &mut Vec<Note>) -> Vec<Range<usize>> {
         let Top::Directive(i) = item else { continue };
         if is_include(o, *i) {
             let token = o.tokens[*i];
-            notes.push(Note::DroppedInclude(lossy(token.text(o.source).trim_ascii())));
+            notes.push(Note::DroppedInclude(lossy(
+                token.text(o.source).trim_ascii(),
+            )));
             let newline = o.source[token.end..].iter().position(|c| *c == b'\n');
             let end = newline.map_or(o.source.len(), |n| token.end + n + 1);
             dropped.push(lines.start_of(token.start).max(dropped_end(&dropped))..end);
