@@ -47,19 +47,23 @@ fn helpers_and_their_prototypes_come_along() {
     let code = "static int twice(int a);\nint add(int a, int b) { return twice(a) + b; }\nstatic int twice(int a) { return 2 * a; }";
     let variant = of(SOURCE, code).unwrap();
     assert_eq!(variant.helpers, 1);
-    assert!(variant.text.ends_with(code.as_bytes()));
+    assert_eq!(
+        String::from_utf8(variant.text).unwrap(),
+        code.replace("int add(", "/* Adds. */\nint add("),
+        "the comment stays with its function"
+    );
 }
 
 #[test]
 fn includes_are_dropped_and_noted() {
     let variant = of(
         SOURCE,
-        "#include <stdio.h>\n#include \"a.h\"\n\n// New.\nint add(int a, int b) { return a; }",
+        "/* a\n */ #include <stdio.h>\n#include \"a.h\"\n\n// New.\nint add(int a, int b) { return a; }",
     )
     .unwrap();
     assert_eq!(
         variant.text,
-        b"// New.\nint add(int a, int b) { return a; }"
+        b"/* a\n */ \n// New.\nint add(int a, int b) { return a; }"
     );
     let dropped = |s: &str| Note::DroppedInclude(s.to_string());
     assert_eq!(
