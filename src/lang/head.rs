@@ -8,10 +8,10 @@ use tree_sitter::{Node, QueryCursor, StreamingIterator};
 
 use super::functions::SkipReason;
 use super::language::Language;
-use super::lex::{Conditional, Kind};
-use super::outline::{
-    Block, Outline, is_attribute, is_specifier, is_statement_keyword, is_type_keyword,
-};
+use super::lex::Kind;
+use super::mask::Mask;
+use super::outline::{Block, Outline};
+use super::words::{is_attribute, is_specifier, is_statement_keyword, is_type_keyword};
 
 /// A definition's head. Ranges are bytes of the source.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,10 +39,10 @@ pub(super) struct NoHead {
 pub(super) fn head(language: &Language, o: &Outline<'_>, block: &Block) -> Result<Head, NoHead> {
     let reader = Reader { language, o, block };
     let all = block.head.clone();
-    let directives = all.clone().filter(|i| o.kind(*i) == Some(Kind::Directive));
+    let mut directives = all.clone().filter(|i| o.kind(*i) == Some(Kind::Directive));
     // What precedes a directive is usually a thing of its own: a macro without a semicolon, or
     // `static` under a conditional.
-    if let Some(last) = directives.last()
+    if let Some(last) = directives.next_back()
         && let Ok(found) = reader.read(last + 1..all.end)
     {
         return Ok(found);
@@ -88,12 +88,11 @@ impl Reader<'_, '_> {
         if guess.named_by_macro {
             return Err(self.none(&tokens, SkipReason::MacroDefined));
         }
+        let tokens = guess.first..tokens.end;
         let raw = Mask::new(o, &tokens);
         if let Some(head) = self.parse(&tokens, raw, &guess) {
             return Ok(head);
         }
-        // Leading `MACRO(...)` that is no type stays outside of the definition.
-        let tokens = guess.first..tokens.end;
         let mut mask = Mask::new(o, &tokens);
         mask.macros(o, &tokens, &guess);
         if let Some(head) = self.parse(&tokens, mask.clone(), &guess) {
@@ -201,8 +200,10 @@ impl Reader<'_, '_> {
             open = o.opening(close, tokens.start)?;
             let word = open.checked_sub(1).filter(|w| *w >= tokens.start)?;
             let before = word.checked_sub(1).filter(|b| *b >= tokens.start);
-            // `f(int a) MACRO(x) {`: the macro follows the parameters.
-            let follows = before.is_some_and(|b| o.is(b, ")"));
+            // `int f(int a) MACRO(x) {` has a macro after its parameters, but `TYPE(x) f(int a) {`
+            // one before its name.
+            let follows = before.is_some_and(|b| o.is(b, ")") && self.has_name_and_type(tokens, b))
+                && !o.text(word).iter().any(u8::is_ascii_lowercase);
             if !(o.is_word(word) && (is_attribute(o.text(word)) || follows)) {
                 break;
             }
@@ -210,6 +211,18 @@ impl Reader<'_, '_> {
         }
         let name = self.name_before(tokens, open)?;
         self.describe(tokens, name, open, close)
+    }
+
+    /// Whether a name and a word that can be its type stand before the parentheses closed at
+    /// `close`.
+    fn has_name_and_type(&self, tokens: &Range<usize>, close: usize) -> bool {
+        let o = self.o;
+        let Some(open) = o.opening(close, tokens.start) else {
+            return false;
+        };
+        open >= tokens.start + 2
+            && o.is_word(open - 1)
+            && (tokens.start..open - 1).any(|i| o.is_word(i) && !is_specifier(o.text(i)))
     }
 
     /// The name of the declarator whose last parameters open at `open`.
@@ -282,10 +295,7 @@ impl Reader<'_, '_> {
             && !is_type_keyword(o.text(name - 2))
             && (first..name - 2).any(is_type);
         let named_by_macro = !self.block.old_style
-            && ((types == 0 && !empty)
-                || (types == 0 && shouts)
-                || (bare_names && shouts)
-                || curried);
+            && ((types == 0 && (shouts || !empty)) || (bare_names && shouts) || curried);
         let plain = (first..name).all(|i| o.is_word(i) || o.is(i, "*"))
             && (open == name + 1 || wrapped)
             && (!self.block.old_style || bare_names || wrapped);
@@ -301,19 +311,32 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// The first token of the definition: after leading `MACRO(...)` and directives.
+    /// The first token of the definition: after leading `MACRO(...)` and leading words in capitals
+    /// that have their line for themselves, which may belong to what comes before (`END_TEST`) and
+    /// stay where they are either way. Something must be left to be the type.
     fn first(&self, tokens: &Range<usize>, name: usize) -> usize {
         let o = self.o;
+        let has_type = |from: usize| {
+            (from..name)
+                .any(|i| o.is_word(i) && !is_specifier(o.text(i)) && !is_attribute(o.text(i)))
+        };
         let mut first = tokens.start;
         while first + 1 < name
             && o.is_word(first)
             && !is_attribute(o.text(first))
             && !is_type_keyword(o.text(first))
-            && o.is(first + 1, "(")
         {
-            match o.closing(first + 1, name) {
-                // Something must be left to be the type.
-                Some(close) if close + 1 < name && !o.is(close + 1, "*") => first = close + 1,
+            let last = if o.is(first + 1, "(") {
+                o.closing(first + 1, name)
+            } else {
+                let word = o.text(first);
+                let gap = o.tokens[first].end..o.tokens[first + 1].start;
+                let alone = o.source[gap].contains(&b'\n');
+                (alone && !is_specifier(word) && !word.iter().any(u8::is_ascii_lowercase))
+                    .then_some(first)
+            };
+            match last {
+                Some(last) if has_type(last + 1) => first = last + 1,
                 _ => break,
             }
         }
@@ -322,129 +345,18 @@ impl Reader<'_, '_> {
 }
 
 /// What tokens say about a head. All are token numbers.
-struct Guess {
-    first: usize,
-    name: usize,
-    open: usize,
-    close: usize,
+pub(super) struct Guess {
+    pub(super) first: usize,
+    pub(super) name: usize,
+    pub(super) open: usize,
+    pub(super) close: usize,
     /// Words before the name that can be (part of) a type.
-    types: usize,
+    pub(super) types: usize,
     /// The parameters are names only: old style, or a macro's arguments.
-    bare_names: bool,
-    named_by_macro: bool,
+    pub(super) bare_names: bool,
+    pub(super) named_by_macro: bool,
     /// `words and stars name ( ... ) {`
-    plain: bool,
-}
-
-/// The text of a head in which things can be blanked out.
-#[derive(Clone)]
-struct Mask {
-    at: usize,
-    text: Vec<u8>,
-}
-
-impl Mask {
-    /// The bytes of `tokens`, directives and dead branches blanked out.
-    fn new(o: &Outline<'_>, tokens: &Range<usize>) -> Self {
-        let at = o.tokens.get(tokens.start).map_or(0, |t| t.start);
-        let last = tokens.end.saturating_sub(1);
-        let end = o.tokens.get(last).map_or(at, |t| t.end).max(at);
-        let mut mask = Mask {
-            at,
-            text: o.source.get(at..end).unwrap_or_default().to_vec(),
-        };
-        let mut dead = 0usize;
-        let mut level = 0usize;
-        for i in tokens.clone() {
-            match o.conditional(i) {
-                Some(Conditional::Open { .. }) => level += 1,
-                Some(Conditional::Next) if dead == 0 => dead = level,
-                Some(Conditional::Close) => {
-                    if dead == level {
-                        dead = 0;
-                    }
-                    level = level.saturating_sub(1);
-                }
-                _ => {}
-            }
-            if dead > 0 || o.kind(i) == Some(Kind::Directive) {
-                mask.blank(o, i);
-            }
-        }
-        mask
-    }
-
-    /// Blanks out what the grammar cannot take: attributes, macros before the type and after the
-    /// parameters.
-    fn macros(&mut self, o: &Outline<'_>, tokens: &Range<usize>, guess: &Guess) {
-        let mut i = tokens.start;
-        while i < tokens.end {
-            if o.is_word(i)
-                && (is_attribute(o.text(i)) || o.is(i, "__extension__") || o.is(i, "_Noreturn"))
-            {
-                let end = match o.closing(i + 1, tokens.end) {
-                    Some(close) if o.is(i + 1, "(") => close,
-                    _ => i,
-                };
-                (i..=end).for_each(|k| self.blank(o, k));
-                i = end;
-            }
-            i += 1;
-        }
-        // Before the name: one thing is the type, other plain words are macros.
-        let plain: Vec<usize> = (guess.first..guess.name)
-            .filter(|i| o.is_word(*i) && !is_specifier(o.text(*i)) && !self.blanked(o, *i))
-            .collect();
-        let tag = |i: usize| matches!(o.text(i), b"struct" | b"union" | b"enum");
-        let has_type = plain.iter().any(|i| is_type_keyword(o.text(*i)));
-        for (k, i) in plain.iter().enumerate() {
-            let named_tag = *i > 0 && tag(*i - 1);
-            let is_type = is_type_keyword(o.text(*i)) || named_tag;
-            if !(is_type || (!has_type && k + 1 == plain.len())) {
-                self.blank(o, *i);
-                if o.is(i + 1, "(")
-                    && let Some(close) = o.closing(i + 1, guess.name)
-                {
-                    (i + 1..=close).for_each(|k| self.blank(o, k));
-                }
-            }
-        }
-        // `char *end UNUSED` among the parameters.
-        for i in guess.open + 2..guess.close {
-            let shouts = o.is_word(i) && !o.text(i).iter().any(u8::is_ascii_lowercase);
-            let ends = o.is(i + 1, ",") || o.is(i + 1, ")");
-            if shouts && ends && o.is_word(i - 1) && !is_type_keyword(o.text(i - 1)) {
-                self.blank(o, i);
-            }
-        }
-        if !o.tokens[guess.close + 1..tokens.end.max(guess.close + 1)]
-            .iter()
-            .any(|t| t.is(o.source, ";"))
-        {
-            (guess.close + 1..tokens.end).for_each(|k| self.blank(o, k));
-        }
-    }
-
-    fn place(&self, o: &Outline<'_>, i: usize) -> Option<Range<usize>> {
-        let token = o.tokens.get(i)?;
-        let range = token.start.checked_sub(self.at)?..token.end.checked_sub(self.at)?;
-        (range.end <= self.text.len()).then_some(range)
-    }
-
-    fn blank(&mut self, o: &Outline<'_>, i: usize) {
-        if let Some(range) = self.place(o, i) {
-            for c in &mut self.text[range] {
-                if *c != b'\n' && *c != b'\r' {
-                    *c = b' ';
-                }
-            }
-        }
-    }
-
-    fn blanked(&self, o: &Outline<'_>, i: usize) -> bool {
-        self.place(o, i)
-            .is_none_or(|range| self.text[range].trim_ascii().is_empty())
-    }
+    pub(super) plain: bool,
 }
 
 /// The one function definition of a tree. Ranges are bytes of the parsed text.

@@ -23,6 +23,7 @@ mod functions;
 mod head;
 mod language;
 mod lex;
+mod mask;
 mod normalise;
 mod outline;
 mod reality;
@@ -31,6 +32,7 @@ mod splice;
 mod tests;
 mod unit;
 mod variant;
+mod words;
 
 pub use functions::{Definition, FileFunctions, SkipReason, Skipped, functions};
 pub use language::{Language, Queries, QueryFault, QueryTexts};

@@ -1,6 +1,8 @@
 //! A text in which formatting cannot be seen, for a dissimilarity that reformatting does not
 //! change. It is made for comparison only and never compiled.
 
+use std::iter::Peekable;
+
 use super::lex::{Kind, lex};
 
 /// `text` without comments and layout: tokens separated by one space, a line ending after `;`
@@ -36,20 +38,20 @@ pub fn normalised(text: &[u8]) -> Vec<u8> {
             b"(" => parentheses += 1,
             b")" => parentheses = parentheses.saturating_sub(1),
             b"{" => end(&mut line, &mut out),
-            b"}" => {
-                if !tokens
-                    .peek()
-                    .is_some_and(|(_, next)| matches!(*next, b";" | b","))
-                {
-                    end(&mut line, &mut out);
-                }
-            }
+            b"}" if !followed(&mut tokens) => end(&mut line, &mut out),
             b";" if parentheses == 0 => end(&mut line, &mut out),
             _ => {}
         }
     }
     end(&mut line, &mut out);
     out
+}
+
+/// Whether the next token goes on with what a brace closed.
+fn followed<'t>(tokens: &mut Peekable<impl Iterator<Item = (Kind, &'t [u8])>>) -> bool {
+    tokens
+        .peek()
+        .is_some_and(|(_, next)| matches!(*next, b";" | b","))
 }
 
 /// A directive's words, its comments and continued lines gone.

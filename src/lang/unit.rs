@@ -253,7 +253,9 @@ fn strip(o: &Outline<'_>, bodies: &[Body], keep: Option<Range<usize>>) -> Vec<u8
             continue;
         }
         let between = o.source.get(last..token.start).unwrap_or_default();
-        if between.contains(&b'\n') {
+        if out.is_empty() {
+            // No blank line at the start either.
+        } else if between.contains(&b'\n') {
             out.push(b'\n');
         } else if !between.is_empty() {
             out.push(b' ');

@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use super::functions::{Definition, FileFunctions, SkipReason, lossy, of_outline};
 use super::language::Language;
-use super::lex::{Kind, Lines, directive_word};
-use super::outline::{Outline, Top, is_statement_keyword};
+use super::lex::{Kind, directive_word};
+use super::outline::{Outline, Top};
+use super::words::is_statement_keyword;
 
 /// The text a model wrote for a function, ready to be spliced.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -136,29 +137,32 @@ pub fn variant_of(
         ));
     }
     let found = of_outline(language, &o);
-    let (starts, helpers) = match target(&o, &found, &asked.name)? {
-        Target::Read { span, .. } => {
+    let (start, commented, helpers) = match target(&o, &found, &asked.name)? {
+        Target::Read(d) => {
             check_items(&o, &found, &asked.name)?;
-            (span.start, found.definitions.len() - 1)
+            let commented = d.span.start < d.definition.start;
+            (d.definition.start, commented, found.definitions.len() - 1)
         }
         Target::NotRead => {
             notes.push(Note::NotRead);
-            (0, 0)
+            let start = first_item(&o);
+            let commented = o.comments.first().is_some_and(|c| c.start < start);
+            (start, commented, 0)
         }
     };
-    let dropped = includes(&o, &mut notes);
-    let kept = without(&fitted, &dropped);
-    let own_comment = o
-        .comments
-        .first()
-        .is_some_and(|c| c.start <= starts.max(first_item(&o)) && before_code(&o, c.start));
-    let comment = asked.span.start..asked.definition.start;
-    let mut text = Vec::new();
-    if !own_comment && !comment.is_empty() {
+    let mut changes: Vec<(Range<usize>, &[u8])> = includes(&o, &mut notes)
+        .into_iter()
+        .map(|r| (r, &b""[..]))
+        .collect();
+    let comment = source
+        .get(asked.span.start..asked.definition.start)
+        .unwrap_or_default();
+    if !commented && !comment.is_empty() {
         notes.push(Note::KeptComment);
-        text.extend_from_slice(source.get(comment).unwrap_or_default());
+        let at = changes.partition_point(|(r, _)| r.end <= start);
+        changes.insert(at, (start..start, comment));
     }
-    text.extend_from_slice(kept.trim_ascii());
+    let mut text = changed(&fitted, &changes).trim_ascii().to_vec();
     // A trailing `// comment` must not swallow what follows on the line in the file.
     let line_comment = o
         .comments
@@ -178,13 +182,17 @@ pub fn variant_of(
     })
 }
 
-enum Target {
-    Read { span: Range<usize> },
+enum Target<'f> {
+    Read(&'f Definition),
     NotRead,
 }
 
 /// Finds the definition asked for.
-fn target(o: &Outline<'_>, found: &FileFunctions, asked: &str) -> Result<Target, Refusal> {
+fn target<'f>(
+    o: &Outline<'_>,
+    found: &'f FileFunctions,
+    asked: &str,
+) -> Result<Target<'f>, Refusal> {
     let mut named = found.definitions.iter().filter(|d| d.name == asked);
     let torn = found
         .skipped
@@ -192,11 +200,7 @@ fn target(o: &Outline<'_>, found: &FileFunctions, asked: &str) -> Result<Target,
         .filter(|s| s.name.as_deref() == Some(asked))
         .count();
     match (named.next(), named.next(), torn) {
-        (Some(d), None, 0) => {
-            return Ok(Target::Read {
-                span: d.span.clone(),
-            });
-        }
+        (Some(d), None, 0) => return Ok(Target::Read(d)),
         (Some(_), _, _) => return Err(Refusal::DuplicateDefinition(asked.to_string())),
         (None, _, 1) => return Ok(Target::NotRead),
         (None, _, n) if n > 1 => return Err(Refusal::DuplicateDefinition(asked.to_string())),
@@ -269,12 +273,16 @@ fn check_items(o: &Outline<'_>, found: &FileFunctions, asked: &str) -> Result<()
     for item in &o.items {
         match item {
             Top::Function(b) => {
-                // Words the head reader left out before the definition, directives among them.
+                // Macros before the definition are the model's own; directives are not.
                 let start = o.tokens[b.open].start;
                 let d = found.definitions.iter().find(|d| d.body.start == start);
-                let first = o.tokens[b.head.start.min(b.open)].start;
-                if d.is_none_or(|d| d.definition.start > first) {
-                    return Err(extra(ExtraKind::Other, b.head.start));
+                let before = |i: &usize| d.is_none_or(|d| o.tokens[*i].start < d.definition.start);
+                let directive = b
+                    .head
+                    .clone()
+                    .find(|i| before(i) && o.kind(*i) == Some(Kind::Directive));
+                if let Some(i) = directive {
+                    return Err(extra(ExtraKind::Directive, i));
                 }
             }
             Top::Directive(i) if is_include(o, *i) => {}
@@ -320,9 +328,8 @@ fn is_include(o: &Outline<'_>, i: usize) -> bool {
     o.kind(i) == Some(Kind::Directive) && directive_word(o.text(i)).0 == b"include"
 }
 
-/// The lines of top-level `#include`s.
+/// The top-level `#include`s, each with its line end.
 fn includes(o: &Outline<'_>, notes: &mut Vec<Note>) -> Vec<Range<usize>> {
-    let lines = Lines::of(o.source);
     let mut dropped = Vec::new();
     for item in &o.items {
         let Top::Directive(i) = item else { continue };
@@ -333,21 +340,19 @@ fn includes(o: &Outline<'_>, notes: &mut Vec<Note>) -> Vec<Range<usize>> {
             )));
             let newline = o.source[token.end..].iter().position(|c| *c == b'\n');
             let end = newline.map_or(o.source.len(), |n| token.end + n + 1);
-            dropped.push(lines.start_of(token.start).max(dropped_end(&dropped))..end);
+            dropped.push(token.start..end);
         }
     }
     dropped
 }
 
-fn dropped_end(dropped: &[Range<usize>]) -> usize {
-    dropped.last().map_or(0, |d| d.end)
-}
-
-fn without(text: &[u8], ranges: &[Range<usize>]) -> Vec<u8> {
+/// `text` with disjoint, sorted ranges replaced.
+fn changed(text: &[u8], changes: &[(Range<usize>, &[u8])]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;
-    for r in ranges {
+    for (r, replacement) in changes {
         out.extend_from_slice(&text[at..r.start]);
+        out.extend_from_slice(replacement);
         at = r.end;
     }
     out.extend_from_slice(&text[at..]);
@@ -359,11 +364,6 @@ fn first_item(o: &Outline<'_>) -> usize {
     (0..o.tokens.len())
         .find(|i| !is_include(o, *i))
         .map_or(0, |i| o.tokens[i].start)
-}
-
-/// Whether nothing but includes stands before byte `at`.
-fn before_code(o: &Outline<'_>, at: usize) -> bool {
-    at < first_item(o)
 }
 
 /// `code` with the line ends most lines of `source` have.

@@ -8,7 +8,8 @@ use tree_sitter::{Node, QueryCursor, StreamingIterator, Tree};
 use crate::lang::functions::{Definition, visit};
 use crate::lang::language::Language;
 use crate::lang::lex::Kind;
-use crate::lang::outline::{Outline, is_attribute, is_specifier, is_type_keyword};
+use crate::lang::outline::Outline;
+use crate::lang::words::{is_attribute, is_specifier, is_type_keyword};
 
 /// A parsed function.
 pub(super) struct Parsed<'a> {

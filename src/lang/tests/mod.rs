@@ -5,9 +5,13 @@ mod functions;
 mod unit;
 mod variant;
 
+use std::sync::OnceLock;
+
 use super::{Language, QueryTexts};
 
 /// C with the queries that come with the program.
 pub(super) fn c() -> Language {
-    Language::c(&QueryTexts::c()).unwrap()
+    static C: OnceLock<Language> = OnceLock::new();
+    C.get_or_init(|| Language::c(&QueryTexts::c()).unwrap())
+        .clone()
 }

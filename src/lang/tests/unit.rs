@@ -199,3 +199,45 @@ proptest! {
         prop_assert_eq!(digest(&a), digest(&b));
     }
 }
+
+/// A real preprocessor with real system headers: every function of the program is found at its
+/// place, what the headers define is another file's, and the program's own edits stay local.
+#[test]
+fn a_real_preprocessor_leads_back_to_the_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("program.c");
+    let unit = |source: &[u8]| {
+        std::fs::write(&path, source).unwrap();
+        let out = std::process::Command::new("cc")
+            .args(["-E", "-O2"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        assert!(out.status.success());
+        StrippedUnit::new(&c(), &out.stdout)
+    };
+    let source = include_bytes!("../../../fixtures/lang/calibration.c");
+    let before = unit(source);
+    let found = functions(&c(), source);
+    let name = path.to_str().unwrap();
+    let seen = intersect(&found, source, name, &[before.definitions()]);
+    assert_eq!(seen.definitions.len(), 14);
+    for (d, reality) in &seen.definitions {
+        assert!(matches!(reality, Reality::Compiled { renamed, .. } if renamed.is_empty()));
+        assert!(before.context_of(&d.name, name, d.line).is_some());
+    }
+    assert!(seen.only_compiled.is_empty());
+
+    let text = std::str::from_utf8(source).unwrap();
+    let body = text.replace(
+        "  total += n;",
+        "\n\n  total += n;\n\n\n\n\n\n\n\n\n  (void) stdout;",
+    );
+    let after = unit(body.as_bytes());
+    assert_eq!(before.digest(), after.digest());
+    let add = |u: &StrippedUnit, line| u.context_of("add", name, line).unwrap();
+    let line = |s: &str| s[..s.find("int add(").unwrap()].matches('\n').count() + 1;
+    assert_eq!(add(&before, line(text)), add(&after, line(&body)));
+    let declaration = text.replace("total = 0;\n\n/*", "total = 1;\n\n/*");
+    assert_ne!(before.digest(), unit(declaration.as_bytes()).digest());
+}

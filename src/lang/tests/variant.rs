@@ -47,19 +47,23 @@ fn helpers_and_their_prototypes_come_along() {
     let code = "static int twice(int a);\nint add(int a, int b) { return twice(a) + b; }\nstatic int twice(int a) { return 2 * a; }";
     let variant = of(SOURCE, code).unwrap();
     assert_eq!(variant.helpers, 1);
-    assert!(variant.text.ends_with(code.as_bytes()));
+    assert_eq!(
+        String::from_utf8(variant.text).unwrap(),
+        code.replace("int add(", "/* Adds. */\nint add("),
+        "the comment stays with its function"
+    );
 }
 
 #[test]
 fn includes_are_dropped_and_noted() {
     let variant = of(
         SOURCE,
-        "#include <stdio.h>\n#include \"a.h\"\n\n// New.\nint add(int a, int b) { return a; }",
+        "/* a\n */ #include <stdio.h>\n#include \"a.h\"\n\n// New.\nint add(int a, int b) { return a; }",
     )
     .unwrap();
     assert_eq!(
         variant.text,
-        b"// New.\nint add(int a, int b) { return a; }"
+        b"/* a\n */ \n// New.\nint add(int a, int b) { return a; }"
     );
     let dropped = |s: &str| Note::DroppedInclude(s.to_string());
     assert_eq!(
@@ -113,11 +117,11 @@ fn other_things_than_the_function_are_refused_by_kind() {
         ("void *other(int);", ExtraKind::Declaration),
         ("#define X 1", ExtraKind::Directive),
         ("extern \"C\" {\n}", ExtraKind::Linkage),
-        ("That is all.", ExtraKind::Other),
     ] {
         assert_eq!(kind(&format!("{add}{extra}\n")), expected, "{extra}");
         assert_eq!(kind(&format!("{extra}\n{add}")), expected, "{extra} first");
     }
+    assert_eq!(kind(&format!("{add}\nThat is all.")), ExtraKind::Other);
 }
 
 #[test]
