@@ -35,6 +35,19 @@ pub enum Edit {
     PlantsMemoryError,
 }
 
+impl Edit {
+    /// As it is written in project files and keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            Edit::Unchanged => "unchanged",
+            Edit::Preserving => "preserving",
+            Edit::BreaksCompile => "breaks_compile",
+            Edit::BreaksBehaviour => "breaks_behaviour",
+            Edit::PlantsMemoryError => "plants_memory_error",
+        }
+    }
+}
+
 /// One text for a function.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MenuItem {
