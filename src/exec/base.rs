@@ -213,7 +213,7 @@ fn run_phases(
         let mut env = env.clone();
         if *phase == "build" {
             env.insert(recorder::ACTIVE.into(), "1".into());
-            let globs: Vec<&str> = texts(job.list("harness"));
+            let globs = texts(job.list("harness"));
             if !globs.is_empty() {
                 env.insert(recorder::HARNESS.into(), globs.join("\n"));
             }
@@ -222,7 +222,7 @@ fn run_phases(
             let Value::List(words) = command else {
                 continue;
             };
-            let argv: Vec<String> = texts(words).iter().map(ToString::to_string).collect();
+            let argv = texts(words);
             let shown = argv.join(" ");
             let call = Call {
                 argv,
@@ -277,10 +277,12 @@ pub fn describe(status: &Status) -> String {
     }
 }
 
-fn texts(values: &[Value]) -> Vec<&str> {
-    let text = |value| match value {
-        &Value::Text(ref s) => Some(s.as_str()),
-        _ => None,
+fn texts(values: &[Value]) -> Vec<String> {
+    let text = |value: &'_ Value| -> Option<String> {
+        match value {
+            Value::Text(s) => Some(s.clone()),
+            _ => None,
+        }
     };
     values.iter().filter_map(text).collect()
 }

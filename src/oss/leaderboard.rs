@@ -338,6 +338,7 @@ pub fn evaluation_digest(
 }
 
 /// A case with the file it is in: what `list` shows.
+#[allow(clippy::type_complexity)]
 pub fn cases_of(
     db: &dyn Db,
     settings: Settings,
