@@ -230,12 +230,11 @@ fn answering(project: &Project, model: &ModelConfig) -> Result<Answering, AppErr
         (Some(shares), _) => (Answers::Calibration(shares.clone()), None, None),
         (None, Some(path)) => {
             let replay = Arc::new(Replay::read(&project.dir.join(path))?);
-            let header = &replay.header;
             let answers = Answers::Replay {
-                revision: header.revision.clone(),
-                sampling: header.sampling.clone(),
+                revision: replay.revision.clone(),
+                sampling: replay.sampling.clone(),
             };
-            (answers, Some(header.card.clone()), Some(replay))
+            (answers, Some(replay.card.clone()), Some(replay))
         }
         (None, None) => unreachable!("the project file was checked"),
     };
@@ -966,7 +965,7 @@ fn registry(
     let mut registry = Registry::default();
     let mut add =
         |kind, urgency, executor: Arc<dyn Executor>| registry.add(kind, urgency, executor);
-    let replays = replays.map(|r| (r.header.revision.clone(), r)).collect();
+    let replays = replays.map(|r| (r.revision.clone(), r)).collect();
     add(artifact::SOURCE, 100, Arc::new(fetch::Fetch(shop.clone())));
     add(artifact::BASE, 90, Arc::new(base::BaseBuild(shop.clone())));
     // Programs lie in an evictable cache: their runs go first.

@@ -26,6 +26,8 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             "the subject was not built here yet\n  help: `everbench run` comes first".into(),
         )
     };
+    // Functions with the same text ask the same.
+    let mut seen = std::collections::BTreeSet::new();
     let mut out = String::new();
     for function in population::sample(db, settings, subject)
         .map_err(missing)?
@@ -42,6 +44,9 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             &text,
         )
         .map_err(missing)?;
+        if !seen.insert(request.prompt_digest()) {
+            continue;
+        }
         let line = serde_json::json!({ "id": request.prompt_digest(), "system": &*request.system, "user": &*request.user });
         out.push_str(&line.to_string());
         out.push('\n');

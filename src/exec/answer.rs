@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::ask::{Reply, Request, Sampling, Stop, Usage};
 use crate::digest::Digest;
@@ -62,26 +62,77 @@ impl Executor for Calibration {
     }
 }
 
-/// The first line of a replay file.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReplayHeader {
-    /// `everbench replay 1`.
-    pub format: String,
-    /// The model and its revision: what was asked, to the byte of its weights.
-    pub revision: String,
-    /// How it sampled.
-    pub sampling: Sampling,
-    /// What is known of it.
-    #[serde(default)]
-    pub card: Card,
-    /// How and when the replies were recorded; for people.
-    #[serde(default)]
-    pub recorded: String,
+/// What the first line of a replay file must say of its format.
+pub const REPLAY_FORMAT: &str = "everbench-replies/1";
+
+/// The first line of a replay file: who was asked, and how. What else stands in it (server,
+/// packages, date) is for people.
+#[derive(Deserialize)]
+struct Header {
+    format: String,
+    model: ReplayedModel,
+    sampling: RecordedSampling,
 }
 
-/// What [`ReplayHeader::format`] says.
-pub const REPLAY_FORMAT: &str = "everbench replay 1";
+#[derive(Deserialize)]
+struct ReplayedModel {
+    name: String,
+    /// Which of the models that ever had the name; a digest of the weights will do.
+    revision: Option<String>,
+    sha256: Option<String>,
+    family: Option<String>,
+    parameters: Option<u64>,
+    weights: Option<String>,
+    precision: Option<String>,
+    released: Option<String>,
+    cutoff: Option<String>,
+    license: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RecordedSampling {
+    temperature: f64,
+    seed: i64,
+    max_tokens: u32,
+    top_p: Option<f64>,
+}
+
+impl Header {
+    fn revision(&self) -> Result<String, String> {
+        let model = &self.model;
+        match model.revision.as_ref().or(model.sha256.as_ref()) {
+            Some(revision) => Ok(format!("{}@{revision}", model.name)),
+            None => Err(format!(
+                "model `{}` needs a `revision` or a `sha256`: a name alone can come to mean another model",
+                model.name
+            )),
+        }
+    }
+
+    fn sampling(&self) -> Result<Sampling, String> {
+        let milli = |n| crate::ask::request::milli(n).map_err(|e| e.to_string());
+        Ok(Sampling {
+            temperature_milli: milli(self.sampling.temperature)?,
+            seed: self.sampling.seed,
+            top_p_milli: self.sampling.top_p.map(milli).transpose()?,
+            max_tokens: self.sampling.max_tokens,
+            ..Sampling::default()
+        })
+    }
+
+    fn card(&self) -> Card {
+        let model = &self.model;
+        Card {
+            family: model.family.clone(),
+            size: model.parameters.map(|n| n.to_string()),
+            weights: model.weights.clone(),
+            precision: model.precision.clone(),
+            released: model.released.clone(),
+            cutoff: model.cutoff.clone(),
+            licence: model.license.clone(),
+        }
+    }
+}
 
 #[derive(Deserialize)]
 struct RecordedUsage {
@@ -92,10 +143,43 @@ struct RecordedUsage {
 #[derive(Deserialize)]
 struct Record {
     id: Digest,
-    text: String,
+    text: Option<String>,
     finish_reason: Option<String>,
-    #[serde(default)]
     usage: Option<RecordedUsage>,
+    error: Option<RecordedError>,
+}
+
+/// The server refused the request: the one reason that is an answer is a prompt that is too long.
+#[derive(Deserialize)]
+struct RecordedError {
+    message: String,
+}
+
+impl Record {
+    fn reply(self) -> Result<Reply, String> {
+        match (self.text, self.error) {
+            (Some(text), None) => Ok(Reply {
+                text,
+                stop: stop(self.finish_reason.as_deref()),
+                served_model: None,
+                usage: self.usage.map(|u| Usage {
+                    input_tokens: u.prompt_tokens,
+                    output_tokens: u.completion_tokens,
+                }),
+            }),
+            (None, Some(error)) if error.message.contains("context") => Ok(Reply {
+                text: String::new(),
+                stop: Stop::Context,
+                served_model: None,
+                usage: None,
+            }),
+            (None, Some(error)) => Err(format!(
+                "an error is no reply: {}; ask again",
+                error.message
+            )),
+            _ => Err("a record needs `text` or `error`".into()),
+        }
+    }
 }
 
 /// What an API of the usual kind says of the end of an answer.
@@ -113,8 +197,12 @@ fn stop(finish_reason: Option<&str>) -> Stop {
 pub struct Replay {
     /// Where they came from.
     pub path: PathBuf,
-    /// The first line.
-    pub header: ReplayHeader,
+    /// The model and its revision.
+    pub revision: String,
+    /// How it sampled.
+    pub sampling: Sampling,
+    /// What is known of it.
+    pub card: Card,
     replies: BTreeMap<Digest, Reply>,
 }
 
@@ -155,8 +243,9 @@ impl Replay {
         };
         let mut lines = text.lines().enumerate();
         let first = lines.next().map(|(_, l)| l).unwrap_or_default();
-        let header: ReplayHeader = serde_json::from_str(first)
-            .map_err(|e| wrong(1, format!("this is no header of a replay file ({e}); the first line names format, revision and sampling")))?;
+        let header: Header = serde_json::from_str(first).map_err(|e| {
+            wrong(1, format!("this is no header of a replay file ({e}); the first line names format, model and sampling"))
+        })?;
         if header.format != REPLAY_FORMAT {
             return Err(wrong(
                 1,
@@ -170,25 +259,17 @@ impl Replay {
         for (at, line) in lines.filter(|(_, l)| !l.trim().is_empty()) {
             let record: Record =
                 serde_json::from_str(line).map_err(|e| wrong(at + 1, e.to_string()))?;
-            let reply = Reply {
-                text: record.text,
-                stop: stop(record.finish_reason.as_deref()),
-                served_model: None,
-                usage: record.usage.map(|u| Usage {
-                    input_tokens: u.prompt_tokens,
-                    output_tokens: u.completion_tokens,
-                }),
-            };
-            if replies.insert(record.id, reply).is_some() {
-                return Err(wrong(
-                    at + 1,
-                    format!("a second reply to prompt {}", record.id),
-                ));
+            let id = record.id;
+            let reply = record.reply().map_err(|what| wrong(at + 1, what))?;
+            if replies.insert(id, reply).is_some() {
+                return Err(wrong(at + 1, format!("a second reply to prompt {id}")));
             }
         }
         Ok(Replay {
             path: path.to_path_buf(),
-            header,
+            revision: header.revision().map_err(|what| wrong(1, what))?,
+            sampling: header.sampling().map_err(|what| wrong(1, what))?,
+            card: header.card(),
             replies,
         })
     }

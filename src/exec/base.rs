@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::commands::{self, Recorded, Understood};
-use super::layout::{RECORD, TREE, in_tree};
 use super::recorder;
 use super::runner::{Call, Workshop, compiler_limits, end_doc, host};
 use super::{Bind, Limits, Sandbox, Status};
@@ -16,6 +15,7 @@ use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
 use crate::logs::first_error;
 use crate::oss::artifact::{self, BaseDoc, BrokenBuild, BuiltFile, Step, Unit};
+use crate::oss::layout::{RECORD, TREE, in_tree};
 use crate::source;
 
 /// Runs jobs of kind `oss/base`.

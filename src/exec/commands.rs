@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::layout::{OUT, in_tree};
 use crate::oss::artifact::{Step, Unit};
+use crate::oss::layout::{OUT, in_tree};
 
 /// One command as the recording tool saw it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

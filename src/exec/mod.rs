@@ -10,8 +10,7 @@
 //! - `init`: the program that runs first inside a sandbox; compiled by `build.rs`
 //!
 //! What is run in it:
-//! - `runner`: what the executors share; `layout`: where things are inside; `toolchain`; `trees`:
-//!   the cache of what can be made again
+//! - `runner`: what the executors share; `toolchain`; `trees`: the cache of what can be made again
 //! - `base`, recorded by `recorder`, understood by `commands`: the unchanged subject
 //! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests
 //! - `fetch`, `answer`: sources, and models without a network
@@ -22,7 +21,6 @@ mod cgroup;
 mod command;
 pub mod commands;
 pub mod fetch;
-pub mod layout;
 pub mod program;
 pub mod recorder;
 pub mod replay;
@@ -40,5 +38,4 @@ mod watch;
 mod words;
 
 pub use command::{Bind, Collected, Command, Ended, Limit, Limits, SandboxError, Status, Usage};
-pub use replay::Replacement;
 pub use sandbox::{Features, Metering, NoSandbox, Policy, Sandbox};

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::base::{describe, receipt};
-use super::replay::{Replacement, Replay};
+use super::replay::Replay;
 use super::runner::{Workshop, host};
 use super::verdict::base_doc;
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::Job;
 use crate::logs::first_error;
-use crate::oss::artifact::{self, BrokenBuild, ProgramDoc};
+use crate::oss::artifact::{self, BrokenBuild, ProgramDoc, Replacement};
 
 /// Runs jobs of kind `oss/program`.
 pub struct Program(pub Arc<Workshop>);

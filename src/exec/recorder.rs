@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use super::commands::Recorded;
-use super::layout::{RECORD, REPORT_HEADER, in_tree};
+use crate::oss::layout::{RECORD, REPORT_HEADER, in_tree};
 
 /// Names under which this program is a recording tool, and what each stands for.
 pub const NAMES: &[(&str, &str)] = &[

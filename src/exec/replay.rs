@@ -8,66 +8,14 @@ use std::sync::Arc;
 
 use super::base::{hand_over, snapshot};
 use super::commands;
-use super::layout::TREE;
 use super::runner::{Call, Workshop, compiler_limits, host};
 use super::{Ended, Status};
 use crate::digest::Digest;
 use crate::engine::{Context, Failure};
-use crate::job::{Job, Value};
+use crate::job::Job;
 use crate::lang;
-use crate::oss::artifact::{BaseDoc, Stage, Unit};
-
-/// A function of the subject and what goes in its place.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Replacement {
-    /// The source file.
-    pub path: String,
-    /// The function's name.
-    pub name: String,
-    /// Its rank among the definitions of that name in the file.
-    pub ordinal: u32,
-    /// Digest of the text that is replaced.
-    pub original: Digest,
-    /// Digest of the text that goes in its place.
-    pub variant: Digest,
-}
-
-impl Replacement {
-    /// As it stands in a job's inputs.
-    pub fn to_value(&self) -> Value {
-        Value::List(vec![
-            self.path.as_str().into(),
-            self.name.as_str().into(),
-            i64::from(self.ordinal).into(),
-            self.original.into(),
-            self.variant.into(),
-        ])
-    }
-
-    /// Reads back what [`Replacement::to_value`] wrote.
-    pub fn from_value(value: &Value) -> Option<Replacement> {
-        let Value::List(parts) = value else {
-            return None;
-        };
-        let [
-            Value::Text(path),
-            Value::Text(name),
-            Value::Int(ordinal),
-            Value::Digest(original),
-            Value::Digest(variant),
-        ] = parts.as_slice()
-        else {
-            return None;
-        };
-        Some(Replacement {
-            path: path.clone(),
-            name: name.clone(),
-            ordinal: u32::try_from(*ordinal).ok()?,
-            original: *original,
-            variant: *variant,
-        })
-    }
-}
+use crate::oss::artifact::{BaseDoc, Replacement, Stage, Unit};
+use crate::oss::layout::TREE;
 
 /// A base's tree with replaced functions, being built.
 pub struct Replay<'a> {

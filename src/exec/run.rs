@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Limits;
-use super::layout::{SANITIZER_LOG, TREE};
 use super::runner::{Call, Workshop, end_doc};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
 use crate::oss::artifact::{self, ProgramDoc, RunDoc};
+use crate::oss::layout::{SANITIZER_LOG, TREE};
 
 /// Runs jobs of kind `oss/run`.
 pub struct TestRun(pub Arc<Workshop>);

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::time::Duration;
 
-use super::layout::{BIN, OUT, REPORT_HEADER, TREE};
 use super::recorder;
 use super::toolchain::Toolchain;
 use super::trees::Trees;
@@ -15,6 +14,7 @@ use super::{Bind, Command, Ended, Limit, Limits, Sandbox, SandboxError, Status};
 use crate::cancel::Cancel;
 use crate::engine::Failure;
 use crate::oss::artifact::EndDoc;
+use crate::oss::layout::{BIN, OUT, REPORT_HEADER, TREE};
 
 /// The workshop of the executors.
 pub struct Workshop {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::Status;
 use super::base::{self, describe};
-use super::replay::{Replacement, Replay, Stuck, splice_all};
+use super::replay::{Replay, Stuck, splice_all};
 use super::runner::{Workshop, host, limit_name};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
 use crate::logs::first_error;
-use crate::oss::artifact::{self, BaseDoc, Stage, VerdictDoc};
+use crate::oss::artifact::{self, BaseDoc, Replacement, Stage, VerdictDoc};
 
 /// Runs jobs of kind `oss/verdict`.
 pub struct Verdict(pub Arc<Workshop>);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::engine::Hold;
-use crate::job::{Kind, Nature};
+use crate::job::{Kind, Nature, Value};
 
 /// A source tree fetched from where the manifest says: a snapshot.
 pub const SOURCE: Kind = Kind {
@@ -187,6 +187,58 @@ pub struct RunDoc {
     pub results: Digest,
     /// The sanitizers' own log files, one after another.
     pub sanitizers: Digest,
+}
+
+/// A function of the subject and what goes in its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replacement {
+    /// The source file.
+    pub path: String,
+    /// The function's name.
+    pub name: String,
+    /// Its rank among the definitions of that name in the file.
+    pub ordinal: u32,
+    /// Digest of the text that is replaced.
+    pub original: Digest,
+    /// Digest of the text that goes in its place.
+    pub variant: Digest,
+}
+
+impl Replacement {
+    /// As it stands in a job's inputs.
+    pub fn to_value(&self) -> Value {
+        Value::List(vec![
+            self.path.as_str().into(),
+            self.name.as_str().into(),
+            i64::from(self.ordinal).into(),
+            self.original.into(),
+            self.variant.into(),
+        ])
+    }
+
+    /// Reads back what [`Replacement::to_value`] wrote.
+    pub fn from_value(value: &Value) -> Option<Replacement> {
+        let Value::List(parts) = value else {
+            return None;
+        };
+        let [
+            Value::Text(path),
+            Value::Text(name),
+            Value::Int(ordinal),
+            Value::Digest(original),
+            Value::Digest(variant),
+        ] = parts.as_slice()
+        else {
+            return None;
+        };
+        Some(Replacement {
+            path: path.clone(),
+            name: name.clone(),
+            ordinal: u32::try_from(*ordinal).ok()?,
+            original: *original,
+            variant: *variant,
+        })
+    }
 }
 
 /// Reads a document that an executor wrote.

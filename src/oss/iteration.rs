@@ -13,11 +13,11 @@ use super::jobs;
 use super::population::{self, FlavourArg, Function, FunctionArg};
 use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
-use crate::exec::Replacement;
-use crate::exec::layout::in_tree;
 use crate::job::Job;
 use crate::lang;
 use crate::logs::{self, Class};
+use crate::oss::artifact::Replacement;
+use crate::oss::layout::in_tree;
 use crate::stats::mix;
 
 /// What is known of an alert, for people and for the penalty.
@@ -282,7 +282,7 @@ pub fn alerts(
     if scan.alerts.is_empty() {
         return Ok((BTreeMap::new(), scan.unparsed.len() as u64));
     }
-    let cwd = crate::exec::layout::TREE;
+    let cwd = crate::oss::layout::TREE;
     let mut texts: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
     let files: BTreeSet<String> = scan
         .alerts

@@ -7,9 +7,9 @@ use super::inputs::Subject;
 use super::population::{self, FlavourArg, Function};
 use crate::digest::Digest;
 use crate::engine::{Db, Hold};
-use crate::exec::Replacement;
-use crate::exec::layout::BIN;
 use crate::job::{Job, JobBuilder, Kind, Value};
+use crate::oss::artifact::Replacement;
+use crate::oss::layout::BIN;
 use crate::subject::{Flavour, Manifest, REPORT_HEADER, Report, Shard, Source, Tools};
 
 /// Processes that a subject's own build runs at once. A constant, since it is in the key.

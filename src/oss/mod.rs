@@ -3,7 +3,7 @@
 //!
 //! `inputs` are set by the application; `population`, `case`, `baseline`, `iteration` and
 //! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
-//! what they demand, `artifact` says what comes back; `dissimilarity` and `scoring` are
+//! what they demand, `artifact` says what comes back, `layout` where things are in the sandbox; `dissimilarity` and `scoring` are
 //! arithmetic.
 
 pub mod artifact;
@@ -13,6 +13,7 @@ pub mod dissimilarity;
 pub mod inputs;
 pub mod iteration;
 pub mod jobs;
+pub mod layout;
 pub mod leaderboard;
 pub mod population;
 pub mod scoring;

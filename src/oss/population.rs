@@ -332,7 +332,7 @@ fn extract(
         .map(|(unit, facts)| {
             let definitions = facts.definitions.iter().cloned();
             let file = |file: &str| {
-                crate::exec::layout::in_tree(&unit.cwd, file).unwrap_or_else(|| file.to_string())
+                crate::oss::layout::in_tree(&unit.cwd, file).unwrap_or_else(|| file.to_string())
             };
             definitions
                 .map(|d| CompiledDefinition {
