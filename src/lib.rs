@@ -2,6 +2,8 @@
 //! The rooms and what each may do are listed in ARCHITECTURE.md. The library never touches the
 //! terminal, the environment or the clock outside the rooms marked impure there.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod app;
 pub mod ask;
 pub mod cancel;

@@ -4,6 +4,7 @@
 //!
 //! A job is never lost: it stays in the hold until its output is in the store. A failure is never
 //! a value: it is logged as an attempt, and the job stays missing.
+#![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
