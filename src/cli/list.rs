@@ -7,6 +7,8 @@ use super::run::json;
 use crate::app::{App, AppError};
 use crate::engine::Db;
 use crate::oss::artifact::{self, VERDICT, VerdictDoc};
+use crate::oss::case::calibration_edit;
+use crate::oss::inputs::Answers;
 use crate::oss::leaderboard;
 
 /// List functions with what became of them.
@@ -76,8 +78,18 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 .why
                 .clone()
                 .or_else(|| verdict.as_ref().and_then(|v| v.error.clone()));
+            // What a calibration model was told to do: the yardstick's own marks.
+            let planted = match &model.spec(db).answers {
+                Answers::Calibration(shares) => {
+                    let name = &model.spec(db).name;
+                    let seed = world.settings.seed(db);
+                    Some(calibration_edit(shares, name, seed, &function.id).0.name())
+                }
+                Answers::Replay { .. } => None,
+            };
             rows.push(serde_json::json!({
                 "function": function.id, "path": function.path, "model": model.spec(db).name,
+                "planted": planted,
                 "outcome": case.outcome.name(), "compiles": case.compiles,
                 "stage": verdict.and_then(|v| v.stage), "why": why, "changed_lines": case.changed_lines,
             }));

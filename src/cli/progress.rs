@@ -96,6 +96,9 @@ pub fn line(progress: &Progress, elapsed: Duration, cores: usize) -> String {
         parts.push(part);
     }
     let mut line = format!("{}: {}", duration(elapsed.as_secs()), parts.join("; "));
+    if progress.hits > 0 {
+        line.push_str(&format!("; {} found in the store", progress.hits));
+    }
     let left = (left / cores.max(1) as f64).ceil() as u64;
     if known && left > 0 {
         line.push_str(&format!("; about {} for what is known", duration(left)));
@@ -125,6 +128,7 @@ mod tests {
             executed: [("oss/verdict", 40), ("oss/base", 2)].into(),
             queued: [("oss/verdict", 58)].into(),
             running: [("oss/verdict", 2)].into(),
+            hits: 12,
             retries: 1,
             seconds: [("oss/verdict", 0.5), ("oss/base", 20.0)].into(),
         };

@@ -2,6 +2,7 @@
 //! absent when first demanded. It never runs a job and never writes to the store.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rayon::prelude::*;
@@ -67,6 +68,7 @@ pub struct EngineDb {
     slots: Arc<Mutex<HashMap<Key, Slot>>>,
     rows: Arc<Mutex<BTreeMap<Digest, Vec<u8>>>>,
     executed: Arc<Mutex<HashMap<salsa::IngredientIndex, u64>>>,
+    hits: Arc<AtomicU64>,
 }
 
 #[salsa::db]
@@ -85,7 +87,10 @@ impl Db for EngineDb {
                 None => {
                     // A committed fact never changes, so it needs no dependency edge.
                     match self.facts.output(&job.key()) {
-                        Ok(Some(output)) => return Ok(output),
+                        Ok(Some(output)) => {
+                            self.hits.fetch_add(1, Ordering::Relaxed);
+                            return Ok(output);
+                        }
                         Ok(None) => {}
                         Err(e) => return Err(unreadable(&e)),
                     }
@@ -107,7 +112,10 @@ impl Db for EngineDb {
     }
 
     fn recall(&self, key: Digest) -> Option<Arc<[u8]>> {
-        self.facts.row(&key)
+        let row = self.facts.row(&key);
+        self.hits
+            .fetch_add(u64::from(row.is_some()), Ordering::Relaxed);
+        row
     }
 
     fn remember(&self, key: Digest, value: Vec<u8>) {
@@ -142,6 +150,7 @@ impl EngineDb {
             slots: Arc::default(),
             rows: Arc::default(),
             executed,
+            hits: Arc::default(),
         }
     }
 
@@ -182,6 +191,12 @@ impl EngineDb {
         std::mem::take(&mut *self.rows.lock().expect("the lock is never poisoned"))
             .into_iter()
             .collect()
+    }
+
+    /// How many facts and rows were found in the store so far: for progress, where being off by a
+    /// query that ran twice does not matter.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
     }
 
     /// How many times each query ran since this was last called, by name.

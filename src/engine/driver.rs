@@ -50,6 +50,8 @@ pub struct Progress {
     pub queued: Tally,
     /// Jobs being run, by kind.
     pub running: Tally,
+    /// Facts and rows found in the store.
+    pub hits: u64,
     /// Runs that gave nothing and will be tried again.
     pub retries: u64,
     /// Mean seconds a job took, by kind.
@@ -153,6 +155,7 @@ impl Driver<'_> {
             let started = Instant::now();
             let (value, hold) = root(db);
             let cost = started.elapsed();
+            wave.hits = db.hits();
             self.ledger.remember(db.take_rows());
             if !hold.corrupt_blobs().is_empty() {
                 board.close();
@@ -382,6 +385,7 @@ struct Wave {
     executed_keys: BTreeSet<Key>,
     time: BTreeMap<&'static str, (f64, u64)>,
     retries: u64,
+    hits: u64,
     shown: Option<Instant>,
 }
 
@@ -396,6 +400,7 @@ impl Wave {
             executed,
             queued,
             running,
+            hits: self.hits,
             retries: self.retries,
             seconds: self
                 .time
