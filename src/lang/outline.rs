@@ -327,7 +327,16 @@ impl<'o, 's> Walk<'o, 's> {
     /// Handles the `{` at `i`; returns the token to go on with.
     fn brace(&mut self, i: usize) -> usize {
         if self.brackets > 0 || self.initialiser {
-            return self.end_of(i).resume;
+            let resume = self.end_of(i).resume;
+            // A block inside brackets (an argument of a macro, a statement expression) is followed by
+            // what goes on with the expression. A word or a directive there means that a bracket
+            // was never closed, as in code that no compiler reads: what follows must not be lost.
+            if self.brackets > 0
+                && (self.o.is_word(resume) || self.o.kind(resume) == Some(Kind::Directive))
+            {
+                self.declaration(resume);
+            }
+            return resume;
         }
         let old_style = self.old_style && self.segment == i;
         if self.old_style && !old_style {
