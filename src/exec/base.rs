@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::commands::{self, Recorded, Understood};
 use super::recorder;
-use super::runner::{Call, Workshop, compiler_limits, end_doc, host};
+use super::runner::{Call, Workshop, compiler_limits, end_doc, host, stable_log};
 use super::{Bind, Limits, Sandbox, Status};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
@@ -239,7 +239,7 @@ fn run_phases(
             };
             let ended = shop.run(&call, context.cancel)?;
             if ended.status != Status::Exited(0) {
-                let log = [ended.stdout, ended.stderr].concat();
+                let log = stable_log(&[ended.stdout, ended.stderr].concat());
                 let broken = BrokenBuild {
                     command: shown,
                     ended: describe(&ended.status),

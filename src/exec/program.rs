@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::base::{describe, receipt};
 use super::replay::Replay;
-use super::runner::{Workshop, host};
+use super::runner::{Workshop, host, stable_log};
 use super::verdict::base_doc;
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
@@ -64,7 +64,7 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Output, Fa
     let made = match replay.build()? {
         Ok(made) => made,
         Err(stuck) => {
-            let log = [stuck.ended.stderr, stuck.ended.stdout].concat();
+            let log = stable_log(&[stuck.ended.stderr, stuck.ended.stdout].concat());
             let failed = BrokenBuild {
                 command: stuck.command,
                 ended: describe(&stuck.ended.status),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::base::{hand_over, snapshot};
 use super::commands;
-use super::runner::{Call, Workshop, compiler_limits, host};
+use super::runner::{Call, Workshop, host};
 use super::{Ended, Status};
 use crate::digest::Digest;
 use crate::engine::{Context, Failure};
@@ -183,7 +183,7 @@ impl<'a> Replay<'a> {
             out: Some(&out),
             binds: Vec::new(),
             env: BTreeMap::new(),
-            limits: compiler_limits(),
+            limits: self.shop.limits,
             results: false,
             collect: None,
         };

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::RwLock;
+use std::sync::{LazyLock, RwLock};
 use std::time::Duration;
+
+use regex::bytes::Regex;
 
 use super::recorder;
 use super::toolchain::Toolchain;
@@ -28,6 +30,8 @@ pub struct Workshop {
     pub recorder: PathBuf,
     /// The harness header, as a file.
     pub header: PathBuf,
+    /// What a compiler, an archiver or a linker may use for one variant; see [`compiler_limits`].
+    pub limits: Limits,
     /// Held for reading by every command, for writing by one that must run alone.
     alone: RwLock<()>,
 }
@@ -91,6 +95,7 @@ impl Workshop {
             trees,
             recorder,
             header,
+            limits: compiler_limits(),
             alone: RwLock::new(()),
         })
     }
@@ -203,7 +208,29 @@ pub fn limit_name(limit: Limit) -> &'static str {
     }
 }
 
+/// A command's output without the random names of a compiler's temporary files, so that the same
+/// job writes the same log every time.
+pub fn stable_log(log: &[u8]) -> Vec<u8> {
+    static NAME: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?-u)/tmp/cc[A-Za-z0-9]{6}\b").expect("the pattern is a constant")
+    });
+    NAME.replace_all(log, &b"/tmp/cc"[..]).into_owned()
+}
+
 /// Trouble of the host with files: worth another try.
 pub fn host(what: &str) -> impl Fn(std::io::Error) -> Failure + '_ {
     move |e| Failure::Transient(format!("{what}: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stable_log;
+
+    #[test]
+    fn only_the_random_part_of_a_name_goes() {
+        assert_eq!(
+            stable_log(b"/tmp/ccAb3xYz.s:4: Error\n\xff /tmp/ccache /tmp/ccAb3xYzq"),
+            b"/tmp/cc.s:4: Error\n\xff /tmp/ccache /tmp/ccAb3xYzq"
+        );
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Status;
 use super::base::{self, describe};
 use super::replay::{Replay, Stuck, splice_all};
-use super::runner::{Workshop, host, limit_name};
+use super::runner::{Workshop, host, limit_name, stable_log};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
@@ -121,21 +121,23 @@ fn compiles() -> Output {
 }
 
 fn fails(stuck: Stuck) -> Output {
-    let log = [stuck.ended.stderr, stuck.ended.stdout].concat();
+    let log = stable_log(&[stuck.ended.stderr, stuck.ended.stdout].concat());
     let limit = match stuck.ended.status {
         Status::Limit(limit) => Some(limit_name(limit).to_string()),
         _ => None,
     };
     let error = first_error(&log).map(|e| e.to_string());
+    // How far a command got before a limit is chance: its output is no part of the verdict.
+    let log = limit.is_none().then_some(log);
     let doc = VerdictDoc {
         compiles: false,
         stage: Some(stuck.stage),
         error: Some(error.unwrap_or_else(|| describe(&stuck.ended.status))),
         limit,
-        log: Some(Digest::of(&log)),
+        log: log.as_deref().map(Digest::of),
     };
     Output {
         bytes: artifact::write(&doc),
-        blobs: vec![log],
+        blobs: Vec::from_iter(log),
     }
 }

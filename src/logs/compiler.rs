@@ -64,10 +64,13 @@ pub fn first_error(log: &[u8]) -> Option<CompilerError> {
     fallback
 }
 
-/// `a.c:3:9: error: ...`, `a.c:3: fatal error: ...`
+/// `a.c:3:9: error: ...`, `a.c:3: fatal error: ...`; the assembler's `a.c:3: Error: ...`
 fn compiler(line: &[u8]) -> Option<CompilerError> {
-    static LINE: LazyLock<Regex> =
-        LazyLock::new(|| regex(r"^\s*([^:]+):(\d{1,9}):(?:(\d{1,9}):)? (?:fatal )?error: (.+)$"));
+    static LINE: LazyLock<Regex> = LazyLock::new(|| {
+        regex(
+            r"^\s*([^:]+):(\d{1,9}):(?:(\d{1,9}):)? (?:(?:fatal )?error|(?:Fatal e|E)rror): (.+)$",
+        )
+    });
     let found = LINE.captures(line)?;
     Some(CompilerError {
         file: Some(file(&found[1])),
@@ -295,6 +298,10 @@ mod tests {
                 "parse.c:12:- undefined reference to 'helper'",
             ),
             (
+                "src/a.c: Assembler messages:\nsrc/a.c:29: Error: no such instruction: `bogus'\n",
+                "src/a.c:29:- no such instruction: `bogus'",
+            ),
+            (
                 "ld.lld: error: duplicate symbol: helper\n>>> defined at a.c:1\n",
                 "a.c:1:- multiple definition of 'helper'",
             ),
@@ -334,7 +341,7 @@ mod tests {
             noise in prop::collection::vec("[ -~]{0,30}", 0..10)
         ) {
             let noise: Vec<_> = noise.into_iter()
-                .filter(|l| !l.contains("error") && !l.contains("undefined") && !l.contains("make") && !l.contains("ninja"))
+                .filter(|l| !l.to_lowercase().contains("error") && !l.contains("undefined") && !l.contains("make") && !l.contains("ninja"))
                 .collect();
             let log = format!("{}\nx/a.c:7:3: error: 'q' undeclared\n", noise.join("\n"));
             let error = first_error(log.as_bytes()).unwrap();

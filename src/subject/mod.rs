@@ -11,6 +11,7 @@
 //! - [`part`]: canonical bytes of the parts that different stages depend on, for their keys.
 //! - [`read`], with `toml_tree` and `check`, and [`problem`]: reading TOML, with all problems and
 //!   their places.
+//! - `report`: the header of test programs, and which part of a report counts.
 //! - [`preset`]: the subjects that come with the program.
 
 mod check;
@@ -21,6 +22,7 @@ pub mod path;
 pub mod preset;
 pub mod problem;
 pub mod read;
+mod report;
 pub mod template;
 mod toml_tree;
 
@@ -32,10 +34,7 @@ pub use manifest::{
 pub use part::Digests;
 pub use preset::{Preset, UnknownPreset, preset, presets};
 pub use problem::{Problem, Problems};
-
-/// The header forced into a subject's test programs when `report = "results"`: what they print to
-/// stdout or stderr goes to descriptor 9, which the code under test does not know about.
-pub const REPORT_HEADER: &str = include_str!("../exec/report.h");
+pub use report::{REPORT_HEADER, REPORT_TOKEN, REPORT_TOKEN_LENGTH, reported};
 
 #[cfg(test)]
 mod report_tests;
