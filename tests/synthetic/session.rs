@@ -181,45 +181,48 @@ impl Session {
 
     /// Runs jobs, stores what they give and makes it known to the database.
     pub fn run(&mut self, jobs: &[Job]) {
-        let mut arrived = Vec::new();
-        for batch in jobs.chunks(BATCH) {
-            let reader = self.store.reader().expect("a snapshot");
-            let done: Vec<Completed> = batch
-                .par_iter()
-                .map(|job| {
-                    let blob = |digest| {
-                        let mut own = job.preimages().iter();
-                        if let Some((_, bytes)) = own.find(|(d, _)| *d == digest) {
-                            return Ok(bytes.clone());
-                        }
-                        let stored = reader.blob(&digest).ok().flatten();
-                        stored.ok_or_else(|| Failure::Transient(format!("no blob {digest}")))
-                    };
-                    let output = |job: &Job| Ok(reader.output(&job.key()).ok().flatten());
-                    let context = Context {
-                        blob: &blob,
-                        output: &output,
-                        cancel: &Cancel::new(),
-                    };
-                    let entry = self.registry.get(job.kind().name).expect("a known kind");
-                    let output = entry
-                        .executor
-                        .run(job, &context)
-                        .expect("fakes do not fail");
-                    Completed {
-                        job: job.clone(),
-                        output: output.bytes,
-                        blobs: output.blobs,
-                        provenance: Provenance::default(),
-                    }
-                })
-                .collect();
-            let keys = done.iter().map(|d| (d.job.key(), Digest::of(&d.output)));
-            arrived.extend(keys.collect::<Vec<(Key, Digest)>>());
-            let committed = self.store.commit(done).expect("the store takes it");
-            assert_eq!(committed.conflicts, [], "fakes are deterministic");
-        }
+        let arrived = run(&self.store, &self.registry, jobs);
         let facts = self.ledger.facts().expect("a snapshot");
         self.db.arrive(&arrived, facts);
     }
+}
+
+/// Runs jobs and stores what they give, many in a transaction.
+pub fn run(store: &Store, registry: &Registry, jobs: &[Job]) -> Vec<(Key, Digest)> {
+    let mut arrived = Vec::new();
+    for batch in jobs.chunks(BATCH) {
+        let reader = store.reader().expect("a snapshot");
+        let one = |job: &Job| {
+            let blob = |digest| {
+                let mut own = job.preimages().iter();
+                if let Some((_, bytes)) = own.find(|(d, _)| *d == digest) {
+                    return Ok(bytes.clone());
+                }
+                let stored = reader.blob(&digest).ok().flatten();
+                stored.ok_or_else(|| Failure::Transient(format!("no blob {digest}")))
+            };
+            let context = Context {
+                blob: &blob,
+                output: &|job| Ok(reader.output(&job.key()).ok().flatten()),
+                cancel: &Cancel::new(),
+            };
+            let entry = registry.get(job.kind().name).expect("a known kind");
+            let output = entry
+                .executor
+                .run(job, &context)
+                .expect("fakes do not fail");
+            Completed {
+                job: job.clone(),
+                output: output.bytes,
+                blobs: output.blobs,
+                provenance: Provenance::default(),
+            }
+        };
+        let done: Vec<Completed> = batch.par_iter().map(one).collect();
+        let keys = done.iter().map(|d| (d.job.key(), Digest::of(&d.output)));
+        arrived.extend(keys.collect::<Vec<_>>());
+        let committed = store.commit(done).expect("the store takes it");
+        assert_eq!(committed.conflicts, [], "fakes are deterministic");
+    }
+    arrived
 }
