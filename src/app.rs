@@ -21,6 +21,7 @@ use crate::job::{Job, Key};
 use crate::lang::QueryTexts;
 use crate::oss::inputs::{Answers, Model, ModelSpec, Origin, Scoring, Settings, Subject};
 use crate::oss::leaderboard::{self, RowFacts};
+use crate::oss::population::FlavourArg;
 use crate::oss::{artifact, baseline, case, population};
 use crate::source::{self, ReadError};
 use crate::store::{
@@ -859,7 +860,7 @@ fn audits(
 }
 
 /// The root query: the rows of all models and scorings, and what stands in their way.
-fn board(
+pub fn board(
     db: &EngineDb,
     settings: Settings,
     subject: Subject,
@@ -869,6 +870,29 @@ fn board(
     let mut hold = Hold::default();
     let mut rows = Vec::new();
     let baseline = baseline::baseline(db, settings, subject);
+    // Until the plain base is there, nothing more can be asked for. To evaluate on would only
+    // replace what is known of the last revision by "unknown", and with that everything would
+    // run again for which the new base says the same as the old one.
+    if let Err(h) = population::base(db, subject, FlavourArg::Plain) {
+        hold.merge(&h);
+        if let Err(h) = &baseline {
+            hold.merge(h);
+        }
+        let rows = scorings.iter().flat_map(|scoring| {
+            models.iter().map(|model| RowResult {
+                spec: model.spec(db).clone(),
+                scoring: *scoring,
+                facts: None,
+            })
+        });
+        let board = Board {
+            rows: rows.collect(),
+            sample: None,
+            population: None,
+            baseline: baseline.ok(),
+        };
+        return (board, hold.settle());
+    }
     if population::sample(db, settings, subject).is_ok() {
         leaderboard::warm(db, settings, subject, models);
     }

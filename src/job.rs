@@ -212,6 +212,20 @@ impl Job {
         self.0.materials.get(name)
     }
 
+    /// The same job with another job going along; see [`Job`].
+    #[must_use]
+    pub fn with_material(&self, name: &'static str, job: Job) -> Job {
+        let mut materials = self.0.materials.clone();
+        materials.insert(name, job);
+        Job(Arc::new(Inner {
+            kind: self.0.kind,
+            inputs: self.0.inputs.clone(),
+            preimages: self.0.preimages.clone(),
+            materials,
+            key: self.0.key,
+        }))
+    }
+
     /// The digest given as input `name`.
     ///
     /// # Panics

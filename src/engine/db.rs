@@ -49,6 +49,8 @@ pub trait Db: salsa::Database {
     /// Offers a derived value for later processes to recall. Losing it costs time, never truth:
     /// that is why this one side effect is allowed in a query.
     fn remember(&self, key: Digest, value: Vec<u8>);
+    /// Which code computes derived values: part of the key of each.
+    fn code(&self) -> &str;
 }
 
 /// Stands for a fact that was absent when first demanded; set once, when it arrives.
@@ -67,6 +69,7 @@ pub struct EngineDb {
     facts: Arc<dyn Facts>,
     slots: Arc<Mutex<HashMap<Key, Slot>>>,
     rows: Arc<Mutex<BTreeMap<Digest, Vec<u8>>>>,
+    code: Arc<str>,
     executed: Arc<Mutex<HashMap<salsa::IngredientIndex, u64>>>,
     hits: Arc<AtomicU64>,
 }
@@ -124,6 +127,10 @@ impl Db for EngineDb {
             .expect("the lock is never poisoned")
             .insert(key, value);
     }
+
+    fn code(&self) -> &str {
+        &self.code
+    }
 }
 
 fn unreadable(e: &FactsError) -> Hold {
@@ -149,9 +156,19 @@ impl EngineDb {
             facts,
             slots: Arc::default(),
             rows: Arc::default(),
+            code: crate::CODE.into(),
             executed,
             hits: Arc::default(),
         }
+    }
+
+    /// The same database for other code: nothing that this program remembered is recalled, as
+    /// after a change of a parser. For benchmarks, and to be called before any query.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_code(mut self, code: &str) -> Self {
+        self.code = code.into();
+        self
     }
 
     /// Makes the outputs of jobs known that were committed since the facts were read; `facts` is

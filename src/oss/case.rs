@@ -317,7 +317,7 @@ fn fresh_case<'db>(
     case.changed_lines_normalised =
         changed_lines(&lang::normalised(&text), &lang::normalised(&variant));
     case.variant = Some(Digest::of(&variant));
-    let verdict = db.demand(&jobs::verdict(db, subject, f, text, variant)?)?;
+    let verdict = jobs::demand_verdict(db, subject, f, text, variant)?;
     let doc: VerdictDoc = artifact::read(VERDICT, &db.blob(verdict)?)?;
     case.verdict = Some(verdict);
     case.compiles = doc.compiles;

@@ -76,8 +76,41 @@ pub fn base(db: &dyn Db, subject: Subject, flavour: Flavour) -> Result<Job, Hold
     Ok(job.done())
 }
 
+/// The verdict on `variant` in place of `function`. The base that it is put into is no input of the
+/// job, and which base that is changes with every edit of the tree: it is looked at only when
+/// the verdict is missing, so that a known one does not hang on it.
+pub fn demand_verdict(
+    db: &dyn Db,
+    subject: Subject,
+    function: &Function,
+    original: Arc<[u8]>,
+    variant: Arc<[u8]>,
+) -> Result<Digest, Hold> {
+    let job = bare_verdict(db, subject, function, original, variant)?;
+    match db.demand(&job) {
+        Err(hold) if !hold.jobs().is_empty() => {
+            let base = base(db, subject, Flavour::Plain)?;
+            Err(Hold::missing(job.with_material("base", base)))
+        }
+        known => known,
+    }
+}
+
 /// Decides whether the subject builds with `variant` in place of `function`.
 pub fn verdict(
+    db: &dyn Db,
+    subject: Subject,
+    function: &Function,
+    original: Arc<[u8]>,
+    variant: Arc<[u8]>,
+) -> Result<Job, Hold> {
+    let base = base(db, subject, Flavour::Plain)?;
+    let job = bare_verdict(db, subject, function, original, variant)?;
+    Ok(job.with_material("base", base))
+}
+
+/// [`verdict`] without the base it is worked on in: all that identifies it.
+fn bare_verdict(
     db: &dyn Db,
     subject: Subject,
     function: &Function,
@@ -99,8 +132,7 @@ pub fn verdict(
     let job = replacing(VERDICT, function, original, variant)
         .put("contexts", contexts)
         .put("link", population::link_context(db, subject)?)
-        .blob("toolchain", subject.toolchain(db).clone())
-        .material("base", base(db, subject, Flavour::Plain)?);
+        .blob("toolchain", subject.toolchain(db).clone());
     Ok(job.done())
 }
 

@@ -244,7 +244,7 @@ pub(super) fn recalled<T>(
 where
     T: Serialize + for<'a> Deserialize<'a>,
 {
-    let key = row_key(what, inputs);
+    let key = row_key(db, what, inputs);
     if let Some(row) = db.recall(key)
         && let Ok(value) = serde_json::from_slice(&row)
     {
@@ -259,9 +259,9 @@ where
 }
 
 /// The key of a derived value: what it is, the code of the pure rooms, and its inputs.
-fn row_key(what: &str, inputs: &[Digest]) -> Digest {
+fn row_key(db: &dyn Db, what: &str, inputs: &[Digest]) -> Digest {
     let mut h = blake3::Hasher::new_derive_key("everbench 2026-11 row v1");
-    h.update(crate::CODE.as_bytes());
+    h.update(db.code().as_bytes());
     h.update(&(what.len() as u64).to_le_bytes());
     h.update(what.as_bytes());
     for digest in inputs {

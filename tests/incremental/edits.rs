@@ -1,0 +1,396 @@
+//! The wanted set of every kind of edit, exact: in a process that saw the world before, and in
+//! one that starts from the store.
+
+use std::collections::BTreeSet;
+
+use super::oracle::{self, Wanted};
+use super::synthetic::session::{self, Session};
+use super::synthetic::{Function, World, model};
+use super::{Settled, settled, small};
+
+/// What an edit asked for.
+struct Asked {
+    wanted: Wanted,
+    /// Names of functions, by kind.
+    before: World,
+    after: World,
+}
+
+impl Asked {
+    fn count(&self, kind: &str) -> usize {
+        self.wanted.get(kind).map_or(0, BTreeSet::len)
+    }
+
+    fn kinds(&self) -> Vec<&str> {
+        self.wanted.keys().map(String::as_str).collect()
+    }
+
+    /// The functions whose replies, or verdicts, are wanted.
+    fn functions(&self, kind: &str) -> BTreeSet<String> {
+        let names = self.after.files.iter().chain(&self.before.files);
+        let names: BTreeSet<&String> = names
+            .flat_map(|f| f.functions.iter().map(|f| &f.name))
+            .collect();
+        let items = self.wanted.get(kind).into_iter().flatten();
+        items
+            .map(|item| {
+                let mut found = names.iter().filter(|n| item.contains(n.as_str()));
+                let name = found.next().expect("it names a function");
+                name.to_string()
+            })
+            .collect()
+    }
+}
+
+/// Applies `edit` to the small world and compares what is wanted with the oracle, within the
+/// process and in a fresh one; both must give the same rows.
+fn asked(edit: impl FnOnce(&mut World)) -> Asked {
+    let before = small();
+    let mut after = before.clone();
+    edit(&mut after);
+    asked_between(before, after)
+}
+
+fn asked_between(before: World, after: World) -> Asked {
+    let expected = oracle::wanted(&[&before], &after);
+
+    let Settled { mut session, .. } = settled(before.clone());
+    session.apply(&after);
+    let (rows, waves) = session.settle();
+    let wanted = oracle::items(waves.iter().flatten());
+    compare(&wanted, &expected, "in the same process");
+
+    let old = settled(before.clone());
+    drop(old.session);
+    let mut fresh = Session::new(session::store(old.dir.path()), &after);
+    let (fresh_rows, waves) = fresh.settle();
+    compare(
+        &oracle::items(waves.iter().flatten()),
+        &expected,
+        "in a fresh process",
+    );
+    assert_eq!(rows, fresh_rows);
+    // And the rows are those of a world that never was another.
+    assert_eq!(rows, settled(after.clone()).rows);
+    Asked {
+        wanted,
+        before,
+        after,
+    }
+}
+
+fn compare(wanted: &Wanted, expected: &Wanted, how: &str) {
+    let kinds: BTreeSet<&String> = wanted.keys().chain(expected.keys()).collect();
+    let none = BTreeSet::new();
+    for kind in kinds {
+        let (wanted, expected) = (
+            wanted.get(kind).unwrap_or(&none),
+            expected.get(kind).unwrap_or(&none),
+        );
+        let too_many: Vec<_> = wanted.difference(expected).collect();
+        let too_few: Vec<_> = expected.difference(wanted).collect();
+        assert!(
+            too_many.is_empty() && too_few.is_empty(),
+            "{kind} {how}: {} of {} wanted without need, {} of {} needed and not wanted\n{:#?}\n{:#?}",
+            too_many.len(),
+            wanted.len(),
+            too_few.len(),
+            expected.len(),
+            too_many.iter().take(3).collect::<Vec<_>>(),
+            too_few.iter().take(3).collect::<Vec<_>>(),
+        );
+    }
+}
+
+fn names(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|n| n.to_string()).collect()
+}
+
+/// Both test runs of the unchanged subject and of every iteration, and both base builds: what any
+/// edit of the source tree costs today, because a test may read any file of it.
+const TREE: [&str; 2] = ["oss/base", "oss/run"];
+
+#[test]
+fn the_first_evaluation_wants_everything_once() {
+    let world = small();
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = Session::new(session::store(dir.path()), &world);
+    let (rows, waves) = session.settle();
+    let wanted = oracle::items(waves.iter().flatten());
+    compare(&wanted, &oracle::wanted(&[], &world), "at first");
+    assert_eq!(wanted["ask/completion"].len(), 2 * 30);
+    assert_eq!(wanted["ask/calibration"].len(), 30);
+    assert_eq!(wanted["oss/base"].len(), 2);
+    assert!(wanted["oss/verdict"].len() > 50);
+    // The world has something of everything that the edits below could lose.
+    let rows: Vec<_> = rows.into_iter().map(Option::unwrap).collect();
+    let cases = rows.iter().flat_map(|r| &r.cases);
+    let outcomes: BTreeSet<_> = cases
+        .map(|c| (c.outcome.name(), c.compiles, c.differs))
+        .collect();
+    assert!(outcomes.contains(&("code", true, true)), "{outcomes:?}");
+    assert!(outcomes.contains(&("code", true, false)), "{outcomes:?}");
+    assert!(outcomes.contains(&("code", false, true)), "{outcomes:?}");
+    let iterations: Vec<_> = rows.iter().flat_map(|r| &r.iterations).collect();
+    assert!(iterations.iter().any(|i| i.passed < i.total));
+    assert!(iterations.iter().any(|i| !i.alerts.is_empty()));
+}
+
+#[test]
+fn nothing_changed_wants_nothing() {
+    assert_eq!(asked(|_| {}).wanted, Wanted::new());
+}
+
+#[test]
+fn a_comment_outside_functions_asks_no_model_and_compiles_no_variant() {
+    let asked = asked(|w| w.files[1].remark = "Another remark, as long as a line.".into());
+    // The compiler sees the same text, so the programs stand; the tests could read the file.
+    assert_eq!(asked.kinds(), TREE);
+}
+
+#[test]
+fn white_space_between_functions_asks_no_model_and_compiles_no_variant() {
+    let asked = asked(|w| w.files[1].blank = 3);
+    // Lines move, and with them the debug information of every program.
+    assert_eq!(asked.kinds(), ["oss/base", "oss/program", "oss/run"]);
+    // A remark of two lines does the same.
+    let asked = super::edits::asked(|w| w.files[1].remark = "Now of\ntwo lines.".into());
+    assert_eq!(asked.kinds(), ["oss/base", "oss/program", "oss/run"]);
+}
+
+#[test]
+fn a_changed_body_is_asked_again_and_no_other() {
+    let asked = asked(|w| {
+        w.function("part002_step01").body[0] = "int r = a - b;".into();
+    });
+    let changed = names(&["part002_step01"]);
+    assert_eq!(asked.functions("ask/completion"), changed);
+    assert_eq!(asked.count("ask/completion"), 2);
+    assert_eq!(asked.functions("ask/calibration"), changed);
+    assert!(asked.functions("oss/verdict").is_subset(&changed));
+}
+
+#[test]
+fn a_changed_doc_comment_is_a_changed_function() {
+    let asked = asked(|w| w.function("part000_step03").comment = Some("Better said.".into()));
+    let changed = names(&["part000_step03"]);
+    assert_eq!(asked.functions("ask/completion"), changed);
+    assert_eq!(asked.functions("ask/calibration"), changed);
+    assert!(asked.functions("oss/verdict").is_subset(&changed));
+    // No program has comments in it, but the sets name what they replace.
+    let programs = asked.wanted.get("oss/program").into_iter().flatten();
+    for set in programs {
+        assert!(set.contains("part000_step03"), "{set}");
+    }
+}
+
+#[test]
+fn a_new_local_function_is_asked_alone_and_its_file_compiled_again() {
+    let new = Function::new("part003_new".into(), 4, true);
+    let asked = asked(|w| w.files[3].functions.push(new));
+    assert_eq!(asked.functions("ask/completion"), names(&["part003_new"]));
+    assert_eq!(asked.functions("ask/calibration"), names(&["part003_new"]));
+    // A verdict is keyed by the whole unit without bodies: the new declaration is in it.
+    let verdicts = asked.functions("oss/verdict");
+    assert!(
+        verdicts.iter().all(|name| name.starts_with("part003_")),
+        "{verdicts:?}"
+    );
+}
+
+#[test]
+fn a_new_global_function_is_asked_alone_and_every_variant_linked_again() {
+    let new = Function::new("part003_new".into(), 4, false);
+    let asked = asked(|w| w.files[3].functions.push(new));
+    assert_eq!(asked.functions("ask/completion"), names(&["part003_new"]));
+    // A verdict is keyed by all symbols: any variant could now clash with the new one.
+    let variants = oracle::footprint(&asked.after)["oss/verdict"].len();
+    assert_eq!(asked.count("oss/verdict"), variants);
+}
+
+#[test]
+fn a_removed_function_asks_nothing() {
+    let asked = asked(|w| {
+        w.files[3].functions.retain(|f| f.name != "part003_step02");
+    });
+    assert_eq!(
+        asked.count("ask/completion") + asked.count("ask/calibration"),
+        0
+    );
+    // It was local: what is compiled again is what its file still has.
+    let verdicts = asked.functions("oss/verdict");
+    assert!(
+        verdicts.iter().all(|name| name.starts_with("part003_")),
+        "{verdicts:?}"
+    );
+}
+
+#[test]
+fn a_moved_function_asks_nothing() {
+    let asked = asked(|w| w.files[4].functions.swap(0, 5));
+    assert_eq!(
+        asked.count("ask/completion") + asked.count("ask/calibration"),
+        0
+    );
+    let verdicts = asked.functions("oss/verdict");
+    assert!(
+        verdicts.iter().all(|name| name.starts_with("part004_")),
+        "{verdicts:?}"
+    );
+}
+
+#[test]
+fn a_renamed_file_asks_nothing() {
+    let asked = asked(|w| w.files[0].path = "src/first.c".into());
+    assert_eq!(
+        asked.count("ask/completion") + asked.count("ask/calibration"),
+        0
+    );
+}
+
+#[test]
+fn a_changed_macro_compiles_its_files_variants_again_and_asks_nothing() {
+    let asked = asked(|w| w.files[2].preamble[0] = "#define PART 22".into());
+    assert_eq!(
+        asked.count("ask/completion") + asked.count("ask/calibration"),
+        0
+    );
+    let verdicts = asked.functions("oss/verdict");
+    assert!(!verdicts.is_empty());
+    assert!(
+        verdicts.iter().all(|name| name.starts_with("part002_")),
+        "{verdicts:?}"
+    );
+}
+
+#[test]
+fn a_new_model_wants_its_own_jobs() {
+    let asked = asked(|w| w.models.push(model("latecomer")));
+    assert_eq!(asked.count("ask/completion"), 30);
+    let mine = |item: &String| item.starts_with("latecomer@1\n");
+    assert!(asked.wanted["ask/completion"].iter().all(mine));
+    assert_eq!(asked.count("oss/base") + asked.count("ask/calibration"), 0);
+    assert!(asked.count("oss/program") <= 2 * 5);
+}
+
+#[test]
+fn a_model_that_leaves_wants_nothing() {
+    assert_eq!(asked(|w| w.models.truncate(1)).wanted, Wanted::new());
+}
+
+#[test]
+fn a_model_with_the_draws_of_another_shares_its_jobs() {
+    let asked = asked(|w| {
+        let mut twin = w.models[0].clone();
+        twin.name = "twin".into();
+        w.models.push(twin);
+    });
+    assert_eq!(asked.wanted, Wanted::new());
+}
+
+#[test]
+fn prices_want_nothing() {
+    assert_eq!(asked(|w| w.penalty = 2.5).wanted, Wanted::new());
+}
+
+#[test]
+fn another_log_parser_wants_nothing_and_is_heard() {
+    let before = small();
+    let mut after = before.clone();
+    // The case with number 1 and those from 10 on are no cases any more.
+    after.pass = "^OK: (?<name>.* case [023456789])$".into();
+    let total = |w: &World| settled(w.clone()).rows[0].clone().unwrap().iterations[0].total;
+    assert!(total(&after) < total(&before));
+    assert_eq!(asked_between(before, after).wanted, Wanted::new());
+}
+
+#[test]
+fn another_template_asks_again_and_compiles_what_is_new() {
+    let asked = asked(|w| w.template = w.template.replace("Improve", "Kindly improve"));
+    // The fakes look at the function alone: every variant stays, and all that rests on it.
+    assert_eq!(asked.kinds(), ["ask/completion"]);
+    assert_eq!(asked.count("ask/completion"), 60);
+}
+
+#[test]
+fn another_revision_of_a_model_is_another_model() {
+    let asked = asked(|w| w.models[0] = model("model00b"));
+    assert_eq!(asked.count("ask/completion"), 30);
+    assert!(asked.count("oss/verdict") > 0);
+    assert_eq!(asked.count("oss/base"), 0);
+}
+
+#[test]
+fn another_seed_draws_again_but_asks_no_model_by_prompt() {
+    let asked = asked(|w| w.seed = 8);
+    assert_eq!(asked.count("ask/completion") + asked.count("oss/base"), 0);
+    assert!(asked.count("oss/program") > 0);
+}
+
+#[test]
+fn more_iterations_want_their_own_runs() {
+    let asked = asked(|w| w.iterations = 7);
+    assert_eq!(asked.kinds(), ["oss/program", "oss/run"]);
+    // Two more in two scorings of three models, each of two shards.
+    assert!(asked.count("oss/program") <= 12);
+    assert_eq!(asked.count("oss/run"), 2 * asked.count("oss/program"));
+}
+
+#[test]
+fn fewer_iterations_want_nothing() {
+    assert_eq!(asked(|w| w.iterations = 3).wanted, Wanted::new());
+}
+
+#[test]
+fn another_toolchain_keeps_every_reply() {
+    let asked = asked(|w| w.toolchain = "its next release".into());
+    let kinds = ["oss/base", "oss/program", "oss/run", "oss/verdict"];
+    assert_eq!(asked.kinds(), kinds);
+}
+
+#[test]
+fn an_edit_taken_back_wants_nothing() {
+    let before = small();
+    let mut after = before.clone();
+    after.function("part001_step01").body[0] = "int r = b;".into();
+    let Settled {
+        mut session, rows, ..
+    } = settled(before.clone());
+    session.apply(&after);
+    session.settle();
+    session.apply(&before);
+    let (again, waves) = session.settle();
+    assert_eq!(waves.len(), 0);
+    assert_eq!(again, rows);
+}
+
+/// Many edits in a row, in one process and one store: each wants exactly what is new.
+#[test]
+fn a_history_of_edits_pays_for_each_text_once() {
+    let mut world = small();
+    let mut past = vec![world.clone()];
+    let Settled { mut session, .. } = settled(world.clone());
+    for step in 0..12 {
+        match step % 6 {
+            0 => {
+                world.function(&format!("part00{}_step00", step % 5)).body[0] = "int r = a;".into()
+            }
+            1 => world.files[step % 5].blank += 1,
+            2 => world.files[step % 5].functions.push(Function::new(
+                format!("new{step}"),
+                step,
+                step % 4 == 0,
+            )),
+            3 => world.files[step % 5].functions.swap(0, 2),
+            4 => world.files[step % 5].remark = format!("Step {step}."),
+            _ => drop(world.files[step % 5].functions.remove(1)),
+        }
+        session.apply(&world);
+        let (_, waves) = session.settle();
+        let wanted = oracle::items(waves.iter().flatten());
+        let seen: Vec<&World> = past.iter().collect();
+        let expected = oracle::wanted(&seen, &world);
+        compare(&wanted, &expected, &format!("at step {step}"));
+        past.push(world.clone());
+    }
+}

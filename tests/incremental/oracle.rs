@@ -1,0 +1,267 @@
+//! What an evaluation of a world rests on, worked out by plain comparison of texts: no query, no
+//! key, no digest of the product's takes part. Only draws come from the pinned mix, and the edit
+//! of a calibration model from its rule.
+//!
+//! An item is what a job is for (`what`), with everything that its output depends on (`why`). An
+//! edit wants the items that the world before it did not have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use everbench::ask::Request;
+use everbench::digest::Digest;
+use everbench::job::{Job, Value};
+use everbench::oss::artifact::Replacement;
+use everbench::oss::case::calibration_edit;
+use everbench::oss::inputs::Answers;
+use everbench::stats::mix;
+
+use super::synthetic::fakes::{self, BREAKS};
+use super::synthetic::{File, Function, World};
+
+/// Items of a kind: `(what, why)`.
+pub type Footprint = BTreeMap<&'static str, BTreeSet<(String, String)>>;
+
+/// Logical items of the jobs that are wanted, by kind; kinds without any are left out.
+pub type Wanted = BTreeMap<String, BTreeSet<String>>;
+
+/// What `new` rests on and none of `old` did.
+pub fn wanted(old: &[&World], new: &World) -> Wanted {
+    let old: Vec<Footprint> = old.iter().map(|w| footprint(w)).collect();
+    let mut out = Wanted::new();
+    for (kind, items) in footprint(new) {
+        let new = |item: &&(String, String)| !old.iter().any(|f| f[kind].contains(*item));
+        let what: BTreeSet<String> = items.iter().filter(new).map(|(w, _)| w.clone()).collect();
+        if !what.is_empty() {
+            out.insert(kind.into(), what);
+        }
+    }
+    out
+}
+
+/// What became of a function asked of a model.
+struct Answered {
+    text: String,
+    variant: Option<String>,
+    compiles: bool,
+}
+
+/// Everything that `world` rests on.
+pub fn footprint(world: &World) -> Footprint {
+    let mut out = Footprint::from(
+        [
+            "ask/calibration",
+            "ask/completion",
+            "oss/base",
+            "oss/program",
+            "oss/run",
+            "oss/verdict",
+        ]
+        .map(|kind| (kind, BTreeSet::new())),
+    );
+    let mut add = |kind: &str, what: String, why: String| {
+        out.get_mut(kind).expect("a known kind").insert((what, why));
+    };
+    let sources: String = world
+        .files
+        .iter()
+        .map(|f| f.path.clone() + &f.text())
+        .collect();
+    let units: String = world.files.iter().map(unit).collect();
+    let built = format!("{units} {}", world.toolchain);
+    for flavour in ["plain", "sanitized"] {
+        add(
+            "oss/base",
+            flavour.into(),
+            format!("{sources} {}", world.toolchain),
+        );
+    }
+    // In the order of the product's population: by path, then by place.
+    let mut files: Vec<&File> = world.files.iter().collect();
+    files.sort_by_key(|f| &f.path);
+    let sample: Vec<(&File, usize, &Function)> = files
+        .iter()
+        .flat_map(|file| {
+            (0..)
+                .zip(&file.functions)
+                .map(move |(order, f)| (*file, order, f))
+        })
+        .collect();
+    let linked: String = world
+        .files
+        .iter()
+        .map(|f| format!("{} {}", f.path, fakes::symbols(&f.text())))
+        .collect();
+
+    let mut run_all = |what: String, why: String, repeats: u32| {
+        for shard in &world.shards {
+            for repeat in 0..repeats {
+                add(
+                    "oss/run",
+                    format!("{what} {shard} {repeat}"),
+                    format!("{why} {sources}"),
+                );
+            }
+        }
+    };
+    run_all("nothing".into(), built.clone(), 3);
+    let mut asked = Vec::new();
+    for model in &world.models {
+        let mut answers = Vec::new();
+        for (file, order, f) in &sample {
+            let text = f.text();
+            let reply = match &model.answers {
+                Answers::Replay { revision, .. } => {
+                    let user = user(world, f);
+                    asked.push((
+                        "ask/completion",
+                        format!("{revision}\n{user}"),
+                        system(world),
+                    ));
+                    fakes::answer(revision, &text).ok()
+                }
+                Answers::Calibration(shares) => {
+                    let (edit, item) = calibration_edit(shares, &model.name, world.seed, &f.name);
+                    let item = item as i64;
+                    let what = format!("{} {} {item}\n{text}", f.name, edit.name());
+                    asked.push(("ask/calibration", what, String::new()));
+                    Some(fakes::calibrated(edit.name(), item, &text))
+                }
+            };
+            let variant = reply.clone().filter(|code| *code != text);
+            if let Some(variant) = &variant {
+                let context = format!(
+                    "{} {} {order} {linked} {}",
+                    declarations(file),
+                    file.path,
+                    world.toolchain
+                );
+                asked.push((
+                    "oss/verdict",
+                    replaced(&file.path, &f.name, &text, variant),
+                    context,
+                ));
+            }
+            answers.push(Answered {
+                text,
+                compiles: reply.is_some_and(|code| !code.contains(BREAKS)),
+                variant,
+            });
+        }
+        for i in 0..world.iterations {
+            let draw = |f: &Function| mix::keyed(world.seed, u64::from(i), f.name.as_bytes());
+            let mut ranking: Vec<usize> = (0..sample.len()).collect();
+            ranking.sort_by_key(|at| draw(sample[*at].2));
+            let n = world.per_iteration as usize;
+            let paired = ranking.iter().copied().take(n).collect::<Vec<_>>();
+            let paper = ranking.iter().copied().filter(|at| answers[*at].compiles);
+            for mut set in [paired, paper.take(n).collect()] {
+                set.retain(|at| answers[*at].compiles && answers[*at].variant.is_some());
+                set.sort_unstable();
+                let set: Vec<String> = set
+                    .into_iter()
+                    .map(|at| {
+                        let variant = answers[at].variant.as_ref().expect("it was kept");
+                        let (file, _, f) = sample[at];
+                        replaced(&file.path, &f.name, &answers[at].text, variant)
+                    })
+                    .collect();
+                let what = set.join("\n");
+                if set.is_empty() {
+                    run_all("nothing".into(), built.clone(), 1);
+                } else {
+                    asked.push(("oss/program", what.clone(), built.clone()));
+                    run_all(what.clone(), format!("{what} {built}"), 1);
+                }
+            }
+        }
+    }
+    for (kind, what, why) in asked {
+        add(kind, what, why);
+    }
+    out
+}
+
+fn user(world: &World, f: &Function) -> String {
+    let user = world
+        .template
+        .split_once("=== user ===\n")
+        .expect("it has one")
+        .1;
+    user.trim_end_matches('\n')
+        .replace("{{name}}", &f.name)
+        .replace("{{function}}", &f.text())
+}
+
+fn system(world: &World) -> String {
+    let system = world
+        .template
+        .split_once("=== user ===\n")
+        .expect("it has one")
+        .0;
+    system.to_string()
+}
+
+fn unit(file: &File) -> String {
+    fakes::preprocessed(&file.path, &file.text())
+}
+
+/// What a file says besides bodies, comments and white space.
+fn declarations(file: &File) -> String {
+    let heads = file.functions.iter().map(Function::head);
+    let lines: Vec<String> = file.preamble.iter().cloned().chain(heads).collect();
+    lines.join("\n")
+}
+
+fn replaced(path: &str, name: &str, original: &str, variant: &str) -> String {
+    let short = |text: &str| Digest::of(text.as_bytes()).short();
+    format!("{path} {name} {} {}", short(original), short(variant))
+}
+
+/// The logical items of jobs, by kind.
+pub fn items<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Wanted {
+    let mut out = Wanted::new();
+    for job in jobs {
+        let new = out
+            .entry(job.kind().name.into())
+            .or_default()
+            .insert(item(job));
+        assert!(new, "two jobs for one item: {job:?} {}", item(job));
+    }
+    out
+}
+
+fn item(job: &Job) -> String {
+    let set = |job: &Job| -> String {
+        let set: Vec<String> = job.list("set").iter().map(replaced_by).collect();
+        set.join("\n")
+    };
+    match job.kind().name {
+        "ask/completion" => {
+            let request = Request::of_job(job, |_| None).expect("it carries its texts");
+            format!("{}\n{}", request.model, request.user)
+        }
+        "ask/calibration" => {
+            let text = &job.preimages()[0].1;
+            let text = String::from_utf8_lossy(text);
+            let (name, edit) = (job.text("name"), job.text("edit"));
+            format!("{name} {edit} {}\n{text}", job.int("item"))
+        }
+        "oss/base" => job.text("flavour").into(),
+        "oss/verdict" => replaced_by(&job.inputs()["replace"]),
+        "oss/program" => set(job),
+        "oss/run" => {
+            let what = job.try_material("program").map_or("nothing".into(), set);
+            let Some(Value::Text(shard)) = job.list("argv").last() else {
+                panic!("a command");
+            };
+            format!("{what} {shard} {}", job.int("repeat"))
+        }
+        other => panic!("a job of kind {other}"),
+    }
+}
+
+fn replaced_by(value: &Value) -> String {
+    let r = Replacement::from_value(value).expect("a replacement");
+    let (original, variant) = (r.original.short(), r.variant.short());
+    format!("{} {} {original} {variant}", r.path, r.name)
+}

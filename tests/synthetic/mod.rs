@@ -1,0 +1,245 @@
+//! A synthetic world: a C project that exists only as text, and executors that answer for the
+//! compiler, the models and the tests at once. What they give follows from the job alone, so an
+//! edit of the world changes exactly what a real edit would. Everything else (queries, engine,
+//! store) is the product's own. Shared by `tests/incremental.rs` and `tools/bench_rescore.rs`.
+
+pub mod fakes;
+pub mod session;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use everbench::ask::Sampling;
+use everbench::digest::Digest;
+use everbench::lang::QueryTexts;
+use everbench::lang::calibration::Edit;
+use everbench::oss::inputs::{Answers, Card, ModelSpec};
+use everbench::source::{FileEntry, Snapshot};
+
+/// A function of the project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Unique in the project.
+    pub name: String,
+    /// A comment directly before it: part of its text.
+    pub comment: Option<String>,
+    /// Local to its file.
+    pub local: bool,
+    /// The lines between the braces, without indentation.
+    pub body: Vec<String>,
+}
+
+impl Function {
+    /// A function of `lines` lines that computes something of its own.
+    pub fn new(name: String, lines: usize, local: bool) -> Function {
+        let mut body = vec![format!("int r = a * {} + b;", name.len())];
+        for n in 0..lines {
+            body.push(match n % 3 {
+                0 => format!("if (r > {}) r -= b + {n};", 100 + n),
+                1 => format!("r ^= (a << {}) + {n};", n % 7),
+                _ => format!("r += (b & {n}) ? a : {};", n * 3),
+            });
+        }
+        body.push("return r;".into());
+        Function {
+            comment: Some(format!("What {name} makes of a and b.")),
+            name,
+            local,
+            body,
+        }
+    }
+
+    /// Its declaration without the semicolon.
+    pub fn head(&self) -> String {
+        let local = if self.local { "static " } else { "" };
+        format!("{local}int {}(int a, int b)", self.name)
+    }
+
+    /// Its text, comment included.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        if let Some(comment) = &self.comment {
+            let _ = writeln!(out, "/* {comment} */");
+        }
+        let _ = write!(out, "{}\n{{\n", self.head());
+        for line in &self.body {
+            let _ = writeln!(out, "    {line}");
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// A source file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Where.
+    pub path: String,
+    /// A comment that belongs to no function.
+    pub remark: String,
+    /// Lines of code before the first function: macros, declarations.
+    pub preamble: Vec<String>,
+    /// Blank lines before each function.
+    pub blank: usize,
+    /// In order.
+    pub functions: Vec<Function>,
+}
+
+impl File {
+    /// Its text.
+    pub fn text(&self) -> String {
+        let mut out = format!("/* {} */\n", self.remark);
+        for line in &self.preamble {
+            out.push_str(line);
+            out.push('\n');
+        }
+        for f in &self.functions {
+            out.push_str(&"\n".repeat(self.blank));
+            out.push_str(&f.text());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// The project, and what an evaluation of it starts from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct World {
+    /// Unique paths below `src/`.
+    pub files: Vec<File>,
+    /// Who is asked.
+    pub models: Vec<ModelSpec>,
+    /// The prompt template's text.
+    pub template: String,
+    /// The tree-sitter queries.
+    pub queries: QueryTexts,
+    /// The toolchain's canonical bytes.
+    pub toolchain: String,
+    /// The name of the test program's shards.
+    pub shards: Vec<String>,
+    /// The pattern by which a passed case is told.
+    pub pass: String,
+    /// n.
+    pub per_iteration: u32,
+    /// Points per alert.
+    pub penalty: f64,
+    /// Iterations per model.
+    pub iterations: u32,
+    /// Of every draw.
+    pub seed: u64,
+    /// Functions asked; all when absent.
+    pub limit: Option<u32>,
+}
+
+/// A prompt that shows a function and nothing more.
+pub const TEMPLATE: &str =
+    "=== system ===\nYou write C.\n=== user ===\nImprove `{{name}}`.\n```c\n{{function}}\n```\n";
+
+impl World {
+    /// Files of the same shape, models that answer by their name's hash.
+    pub fn new(files: usize, per_file: usize, lines: usize, models: usize) -> World {
+        let files = (0..files).map(|i| File {
+            path: format!("src/part{i:03}.c"),
+            remark: format!("Part {i} of a project that exists only here."),
+            preamble: vec![format!("#define PART {i}"), "extern int total;".into()],
+            blank: 1,
+            functions: (0..per_file)
+                .map(|j| Function::new(format!("part{i:03}_step{j:02}"), lines + j % 5, j % 3 == 2))
+                .collect(),
+        });
+        World {
+            files: files.collect(),
+            models: (0..models)
+                .map(|i| model(&format!("model{i:02}")))
+                .collect(),
+            template: TEMPLATE.into(),
+            queries: QueryTexts::c(),
+            toolchain: "a compiler that exists only here".into(),
+            shards: vec!["first".into(), "second".into()],
+            pass: "^OK: (?<name>.*)$".into(),
+            per_iteration: 4,
+            penalty: 1.0,
+            iterations: 5,
+            seed: 7,
+            limit: None,
+        }
+    }
+
+    /// The manifest's text.
+    pub fn manifest(&self) -> String {
+        let mut out = format!(
+            "name = \"synthetic\"\n\
+             [source]\ndirectory = \".\"\n\
+             [build]\nbuild = [[\"make\"]]\ncflags = [\"-O0\"]\n\
+             [sanitizers]\ncflags = [\"-fsanitize=undefined\"]\n\
+             ldflags = [\"-fsanitize=undefined\"]\nleaks = false\n\
+             [tests]\nreport = \"results\"\nharness = [\"tests/*.c\"]\n\
+             [tests.parser]\ntype = \"lines\"\npass = ['{}']\nfail = ['^FAIL: (?<name>.*)$']\n",
+            self.pass
+        );
+        for shard in &self.shards {
+            let _ = write!(
+                out,
+                "[[tests.shard]]\nname = \"{shard}\"\nargv = [\"./test\", \"{shard}\"]\n\
+                 cpu-seconds = 10\nwall-seconds = 30\n"
+            );
+        }
+        let _ = write!(
+            out,
+            "[functions]\ninclude = [\"src/*.c\"]\n\
+             [scoring]\nfunctions-per-iteration = {}\npenalty = {:?}\niterations = {}\n",
+            self.per_iteration, self.penalty, self.iterations
+        );
+        out
+    }
+
+    /// The source tree, and the bytes of its files.
+    pub fn tree(&self) -> (Snapshot, Vec<Vec<u8>>) {
+        let mut snapshot = Snapshot::default();
+        let mut blobs = Vec::new();
+        for file in &self.files {
+            let bytes = file.text().into_bytes();
+            let entry = FileEntry {
+                digest: Digest::of(&bytes),
+                executable: false,
+                size: bytes.len() as u64,
+            };
+            snapshot.files.insert(file.path.clone(), entry);
+            blobs.push(bytes);
+        }
+        (snapshot, blobs)
+    }
+
+    /// The function of this name.
+    pub fn function(&mut self, name: &str) -> &mut Function {
+        let mut all = self.files.iter_mut().flat_map(|f| &mut f.functions);
+        all.find(|f| f.name == name).expect("the world has it")
+    }
+}
+
+/// A model that is asked by prompt.
+pub fn model(name: &str) -> ModelSpec {
+    ModelSpec {
+        name: name.into(),
+        answers: Answers::Replay {
+            revision: format!("{name}@1"),
+            sampling: Sampling::default(),
+        },
+        card: Card::default(),
+    }
+}
+
+/// A model that is asked by edit.
+pub fn calibration(name: &str, shares: &[(Edit, f64)]) -> ModelSpec {
+    ModelSpec {
+        name: name.into(),
+        answers: Answers::Calibration(shares.iter().copied().collect::<BTreeMap<_, _>>()),
+        card: Card::default(),
+    }
+}
+
+/// Shares its bytes.
+pub fn shared(text: &str) -> Arc<[u8]> {
+    text.as_bytes().into()
+}
