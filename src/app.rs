@@ -894,7 +894,7 @@ pub fn board(
         return (board, hold.settle());
     }
     if population::sample(db, settings, subject).is_ok() {
-        leaderboard::warm(db, settings, subject, models);
+        leaderboard::warm(db, settings, subject, models, scorings);
     }
     for scoring in scorings {
         for model in models {

@@ -56,12 +56,19 @@ impl FromStr for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(&self.hex())
+        if s.is_human_readable() {
+            s.serialize_str(&self.hex())
+        } else {
+            self.0.serialize(s)
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        if !d.is_human_readable() {
+            return <[u8; 32]>::deserialize(d).map(Digest);
+        }
         let s = std::borrow::Cow::<str>::deserialize(d)?;
         s.parse().map_err(serde::de::Error::custom)
     }

@@ -209,7 +209,14 @@ fn reason(
 
 /// Whether two paths are spelt alike once `.` and `..` are resolved by their text alone.
 pub(super) fn same_path(a: &str, b: &str) -> bool {
-    a == b || resolved(a) == resolved(b)
+    a == b || (may_be_same(a, b) && resolved(a) == resolved(b))
+}
+
+/// False when the last parts differ and mean what they say: most pairs are told apart by that.
+fn may_be_same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.rsplit('/').next(), b.rsplit('/').next());
+    let odd = |part: Option<&str>| matches!(part, None | Some("" | "." | ".."));
+    a == b || odd(a) || odd(b)
 }
 
 fn resolved(path: &str) -> Vec<&str> {

@@ -64,7 +64,7 @@ impl Baseline {
 /// The baseline, from [`RUNS`] runs.
 #[salsa::tracked(returns(clone))]
 pub fn baseline(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc<Baseline>, Hold> {
-    let manifest = subject.manifest(db);
+    let manifest = subject.rules(db);
     let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
     let files = files_identity(&doc, &[]);
     let mut demanded = Vec::new();
@@ -86,14 +86,21 @@ pub fn baseline(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc
     .map(Arc::new)
 }
 
+/// The digest of the baseline.
+#[salsa::tracked(returns(clone))]
+pub fn digest(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Digest, Hold> {
+    let baseline = baseline(db, settings, subject)?;
+    Ok(Digest::of(&artifact::write(&*baseline)))
+}
+
 fn summarise(
     db: &dyn Db,
     settings: Settings,
     subject: Subject,
     outputs: &[Digest],
 ) -> Result<Baseline, Hold> {
-    let manifest = subject.manifest(db);
-    let parser = parser(manifest)?;
+    let manifest = subject.rules(db);
+    let parser = parser(db, subject)?.0;
     let mut shards = Vec::new();
     let mut alerts = BTreeMap::new();
     let mut pass_rates = vec![(0, 0); RUNS as usize];
@@ -163,11 +170,24 @@ pub fn read_run(db: &dyn Db, output: Digest) -> Result<RunDoc, Hold> {
     artifact::read(RUN, &db.blob(output)?)
 }
 
+/// A parser of test logs, with the part of the manifest that it was made of; equal when that is.
+#[derive(Clone)]
+pub struct SharedParser(pub Arc<LineParser>, Vec<u8>);
+
+impl PartialEq for SharedParser {
+    fn eq(&self, other: &Self) -> bool {
+        self.1 == other.1
+    }
+}
+
 /// The manifest's parser of test logs.
-pub fn parser(manifest: &Manifest) -> Result<LineParser, Hold> {
+#[salsa::tracked(returns(clone))]
+pub fn parser(db: &dyn Db, subject: Subject) -> Result<SharedParser, Hold> {
+    let manifest = subject.rules(db);
     let Parser::Lines(lines) = &manifest.tests.parser;
-    LineParser::new(&lines.pass, &lines.fail, &lines.skip)
-        .map_err(|e| Hold::broken(e.to_string(), "mend `[tests.parser]` in the manifest"))
+    let parser = LineParser::new(&lines.pass, &lines.fail, &lines.skip)
+        .map_err(|e| Hold::broken(e.to_string(), "mend `[tests.parser]` in the manifest"))?;
+    Ok(SharedParser(Arc::new(parser), manifest.parser_part()))
 }
 
 /// What a run reported.

@@ -136,6 +136,18 @@ pub fn completion_job(
     }
 }
 
+/// The prompt template, read.
+#[salsa::tracked(returns(ref))]
+fn template(db: &dyn Db, settings: Settings) -> Result<ask::Template, Hold> {
+    let task = ask::task("improve").expect("the task comes with the program");
+    ask::Template::parse("improve", task, settings.template(db).as_bytes())
+        .map_err(|e| bad_template(&e))
+}
+
+fn bad_template(e: &ask::TemplateError) -> Hold {
+    Hold::broken(e.to_string(), "mend the template file")
+}
+
 /// The canonical request for a function.
 pub fn request(
     db: &dyn Db,
@@ -145,17 +157,14 @@ pub fn request(
     function: &Function,
     text: &[u8],
 ) -> Result<ask::Request, Hold> {
-    let task = ask::task("improve").expect("the task comes with the program");
-    let fault = |e: ask::TemplateError| Hold::broken(e.to_string(), "mend the template file");
-    let template =
-        ask::Template::parse("improve", task, settings.template(db).as_bytes()).map_err(fault)?;
+    let template = template(db, settings).as_ref().map_err(Hold::clone)?;
     let text = ask::decode(text);
     let values = BTreeMap::from([
         ("function", text.as_str()),
         ("name", function.name.as_str()),
         ("context", ""),
     ]);
-    let rendered = template.render(&values).map_err(fault)?;
+    let rendered = template.render(&values).map_err(|e| bad_template(&e))?;
     Ok(ask::Request {
         system: rendered.system.into(),
         user: rendered.user.into(),
@@ -226,7 +235,7 @@ pub fn file_cases<'db>(
 ) -> Result<Arc<BTreeMap<String, Arc<Case>>>, Hold> {
     let functions = file_sample(db, settings, subject, path)?;
     let mut inputs = case_inputs(db, settings, subject, model)?;
-    inputs.push(super::iteration::identity(&functions));
+    inputs.push(population::identity(&functions));
     population::recalled(db, "cases", &inputs, || {
         let cases = functions.iter().map(|f| {
             let case = fresh_case(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::engine::Db;
 use crate::lang::QueryTexts;
 use crate::lang::calibration::Edit;
 use crate::subject::Manifest;
@@ -31,6 +32,22 @@ pub struct Subject {
     /// The canonical bytes of the toolchain's identity.
     #[returns(ref)]
     pub toolchain: Arc<[u8]>,
+}
+
+impl Subject {
+    /// The manifest as results see it: without what an alert costs and how many iterations are
+    /// usual, so that changing these re-runs nothing.
+    pub fn rules(self, db: &dyn Db) -> &Arc<Manifest> {
+        rules(db, self)
+    }
+}
+
+#[salsa::tracked(returns(ref))]
+fn rules(db: &dyn Db, subject: Subject) -> Arc<Manifest> {
+    let mut manifest = Manifest::clone(subject.manifest(db));
+    manifest.scoring.penalty = None;
+    manifest.scoring.iterations = 0;
+    Arc::new(manifest)
 }
 
 /// What the whole evaluation has in common.

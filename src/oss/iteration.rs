@@ -10,8 +10,7 @@ use super::baseline::{self, ended, files_identity, read_run, reports};
 use super::case::{self, Case};
 use super::inputs::{Model, Scoring, Settings, Subject};
 use super::jobs;
-use super::population::{self, FlavourArg, Function, FunctionArg};
-use crate::digest::Digest;
+use super::population::{self, FlavourArg, FunctionArg};
 use crate::engine::{Db, Hold, fold};
 use crate::job::Job;
 use crate::lang;
@@ -104,7 +103,7 @@ pub fn set(
 ) -> Result<Arc<Set>, Hold> {
     let sample = population::sample(db, settings, subject)?;
     let ranking = ranking(db, settings, subject, i)?;
-    let n = subject.manifest(db).scoring.functions_per_iteration as usize;
+    let n = subject.rules(db).scoring.functions_per_iteration as usize;
     let case = |at: u32| {
         let f = FunctionArg::new(db, sample[at as usize].clone());
         case::case(db, settings, subject, model, f)
@@ -174,7 +173,7 @@ pub fn set_jobs(db: &dyn Db, subject: Subject, set: &Set) -> Result<SetJobs, Hol
             return Ok(jobs);
         }
     }
-    for shard in &subject.manifest(db).tests.shards {
+    for shard in &subject.rules(db).tests.shards {
         jobs.runs.push(jobs::run(
             db,
             subject,
@@ -225,8 +224,8 @@ pub fn iteration(
         out.na = Some(failed.error.unwrap_or(failed.ended));
         return Ok(Arc::new(out));
     }
-    let manifest = subject.manifest(db);
-    let parser = baseline::parser(manifest)?;
+    let manifest = subject.rules(db);
+    let parser = baseline::parser(db, subject)?.0;
     let mut heard = false;
     for (at, output) in runs.into_iter().enumerate() {
         let run = read_run(db, output)?;
@@ -396,9 +395,4 @@ pub fn jobs_of(
     let set = set(db, settings, subject, model, scoring, i)?;
     let jobs = set_jobs(db, subject, &set)?;
     Ok(jobs.program.into_iter().chain(jobs.runs).collect())
-}
-
-/// The digest of a set of functions, for those who share rows.
-pub fn identity(functions: &[Arc<Function>]) -> Digest {
-    Digest::of(&artifact::write(&functions))
 }

@@ -34,7 +34,13 @@ pub fn source(manifest: &Manifest) -> Result<Job, Hold> {
 
 /// Builds the unchanged subject.
 pub fn base(db: &dyn Db, subject: Subject, flavour: Flavour) -> Result<Job, Hold> {
-    let manifest = subject.manifest(db);
+    base_job(db, subject, flavour.into())
+}
+
+#[salsa::tracked(returns(clone))]
+fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, Hold> {
+    let flavour = Flavour::from(flavour);
+    let manifest = subject.rules(db);
     let (tree, _) = population::snapshot(db, subject)?;
     let tool = |name: &str| format!("{BIN}/{name}");
     let plan = manifest.plan(
@@ -200,7 +206,7 @@ pub fn run(
     program: Option<Job>,
     repeat: u32,
 ) -> Result<Job, Hold> {
-    let manifest = subject.manifest(db);
+    let manifest = subject.rules(db);
     let (_, snapshot) = (
         population::base(db, subject, FlavourArg::Sanitized)?,
         population::snapshot(db, subject)?,

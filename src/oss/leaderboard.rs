@@ -65,8 +65,10 @@ pub fn row_facts(
     model: Model,
     scoring: Scoring,
 ) -> Result<Arc<RowFacts>, Hold> {
-    let inputs = row_inputs(db, settings, subject, model, scoring);
-    let inputs = match inputs {
+    if let Some(row) = kept_row(db, settings, subject, model, scoring) {
+        return Ok(row);
+    }
+    let inputs = match row_inputs(db, settings, subject, model, scoring) {
         Ok(inputs) => inputs,
         // Without a baseline nothing can be recalled, but what the cases lack can be asked for.
         Err(mut hold) => {
@@ -76,22 +78,36 @@ pub fn row_facts(
             return Err(hold.settle());
         }
     };
-    recalled(db, "row", &inputs, || {
-        compute_row(db, settings, subject, model, scoring)
-    })
-    .map(Arc::new)
+    let row = compute_row(db, settings, subject, model, scoring)?;
+    population::remember(db, "row", &inputs, &row);
+    Ok(Arc::new(row))
 }
 
+/// The facts of a model's row if an earlier process remembered them.
+#[salsa::tracked(returns(clone))]
+pub fn kept_row(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    model: Model,
+    scoring: Scoring,
+) -> Option<Arc<RowFacts>> {
+    let inputs = row_inputs(db, settings, subject, model, scoring).ok()?;
+    population::recall(db, "row", &inputs).map(Arc::new)
+}
+
+/// Everything that a row depends on.
+#[salsa::tracked(returns(clone))]
 fn row_inputs(
     db: &dyn Db,
     settings: Settings,
     subject: Subject,
     model: Model,
     scoring: Scoring,
-) -> Result<Vec<Digest>, Hold> {
-    let manifest = subject.manifest(db);
-    let sample = population::sample(db, settings, subject)?;
-    let baseline = baseline::baseline(db, settings, subject)?;
+) -> Result<Arc<Vec<Digest>>, Hold> {
+    let manifest = subject.rules(db);
+    let sample = population::sample_digest(db, settings, subject)?;
+    let baseline = baseline::digest(db, settings, subject)?;
     let (tree, _) = population::snapshot(db, subject)?;
     let (base, _) = population::base(db, subject, FlavourArg::Sanitized)?;
     let mut inputs = case::case_inputs(db, settings, subject, model)?;
@@ -102,15 +118,15 @@ fn row_inputs(
         manifest.scoring.functions_per_iteration,
     );
     inputs.extend([
-        iteration::identity(&sample),
+        sample,
         tree,
         base,
-        Digest::of(&artifact::write(&*baseline)),
+        baseline,
         Digest::of(&manifest.tests_part()),
         Digest::of(&manifest.parser_part()),
         Digest::of(&artifact::write(&numbers)),
     ]);
-    Ok(inputs)
+    Ok(Arc::new(inputs))
 }
 
 fn compute_row(
@@ -163,6 +179,7 @@ pub fn row_data(
 ) -> Vec<RowData> {
     let paths: BTreeSet<&str> = sample.iter().map(|f| f.path.as_str()).collect();
     let cluster: BTreeMap<&str, u32> = paths.into_iter().zip(0..).collect();
+    let clusters: Vec<u32> = sample.iter().map(|f| cluster[f.path.as_str()]).collect();
     let all: BTreeMap<&String, &AlertInfo> = rows
         .iter()
         .flat_map(|(_, facts)| facts.iterations.iter().flat_map(|i| &i.alerts))
@@ -182,11 +199,11 @@ pub fn row_data(
     rows.iter()
         .map(|(model, facts)| RowData {
             model: model.clone(),
-            functions: sample
+            functions: clusters
                 .iter()
                 .zip(&facts.cases)
-                .map(|(f, case)| FunctionResult {
-                    cluster: cluster[f.path.as_str()],
+                .map(|(cluster, case)| FunctionResult {
+                    cluster: *cluster,
                     compiles: Some(case.compiles),
                     changed_lines: case.changed_lines,
                 })
@@ -227,7 +244,7 @@ pub fn entries(
     models: &[Model],
     scorings: &[Scoring],
 ) -> Result<Vec<Entry>, Hold> {
-    let manifest = subject.manifest(db);
+    let manifest = subject.rules(db);
     let at = |what: String| format!("{}/{what}", manifest.name);
     let mut out = Vec::new();
     let mut add = |name: String, job: Job| out.push(Entry { name, job });
@@ -301,7 +318,7 @@ pub fn uses(
     let mut inputs = Vec::new();
     for model in models {
         for scoring in scorings {
-            inputs.extend(row_inputs(db, settings, subject, *model, *scoring)?);
+            inputs.extend_from_slice(&row_inputs(db, settings, subject, *model, *scoring)?);
         }
     }
     recalled(db, "uses", &inputs, || {
@@ -329,7 +346,7 @@ pub fn evaluation_digest(
     let mut bytes = Vec::new();
     for model in models {
         for scoring in scorings {
-            for digest in row_inputs(db, settings, subject, *model, *scoring)? {
+            for digest in row_inputs(db, settings, subject, *model, *scoring)?.iter() {
                 bytes.extend(digest.0);
             }
         }
@@ -358,14 +375,31 @@ pub fn cases_of(
     }))
 }
 
-/// Fills the memo tables of a model's files in parallel: the costly part of a cold start.
-pub fn warm(db: &crate::engine::EngineDb, settings: Settings, subject: Subject, models: &[Model]) {
+/// Fills the memo tables in parallel: rows that are remembered, and of the models that lack one
+/// the cases of all files, which are the costly part of a cold start.
+pub fn warm(
+    db: &crate::engine::EngineDb,
+    settings: Settings,
+    subject: Subject,
+    models: &[Model],
+    scorings: &[Scoring],
+) {
     let Ok(sample) = population::sample(db, settings, subject) else {
         return;
     };
-    let paths: BTreeSet<&String> = sample.iter().map(|f| &f.path).collect();
-    let items: Vec<(Model, &String)> = models
+    let rows: Vec<(Model, Scoring)> = models
         .iter()
+        .flat_map(|m| scorings.iter().map(move |s| (*m, *s)))
+        .collect();
+    db.warm(&rows, |db, (model, scoring)| {
+        let _ = kept_row(db, settings, subject, *model, *scoring);
+    });
+    let lacking = models.iter().filter(|model| {
+        let kept = |scoring: &Scoring| kept_row(db, settings, subject, **model, *scoring);
+        scorings.iter().any(|scoring| kept(scoring).is_none())
+    });
+    let paths: BTreeSet<&String> = sample.iter().map(|f| &f.path).collect();
+    let items: Vec<(Model, &String)> = lacking
         .flat_map(|m| paths.iter().map(move |p| (*m, *p)))
         .collect();
     db.warm(&items, |db, (model, path)| {

@@ -103,7 +103,7 @@ pub fn language(db: &dyn Db, settings: Settings) -> Result<SharedLanguage, Hold>
 pub fn snapshot(db: &dyn Db, subject: Subject) -> Result<(Digest, Arc<Snapshot>), Hold> {
     let digest = match subject.origin(db) {
         Origin::Snapshot(digest) => digest,
-        Origin::Manifest => db.demand(&jobs::source(subject.manifest(db))?)?,
+        Origin::Manifest => db.demand(&jobs::source(subject.rules(db))?)?,
     };
     let bytes = db.blob(digest)?;
     let snapshot = Snapshot::decode(&bytes).map_err(|e| {
@@ -129,7 +129,7 @@ pub fn base(
         return Err(Hold::broken(
             format!(
                 "the unchanged subject `{}` does not build ({flavour}): `{}` ended with {}{}",
-                subject.manifest(db).name,
+                subject.rules(db).name,
                 broken.command,
                 broken.ended,
                 broken
@@ -154,6 +154,15 @@ pub enum FlavourArg {
     Plain,
     /// See [`Flavour::Sanitized`].
     Sanitized,
+}
+
+impl From<Flavour> for FlavourArg {
+    fn from(f: Flavour) -> FlavourArg {
+        match f {
+            Flavour::Plain => FlavourArg::Plain,
+            Flavour::Sanitized => FlavourArg::Sanitized,
+        }
+    }
 }
 
 impl From<FlavourArg> for Flavour {
@@ -244,23 +253,33 @@ pub(super) fn recalled<T>(
 where
     T: Serialize + for<'a> Deserialize<'a>,
 {
-    let key = row_key(db, what, inputs);
-    if let Some(row) = db.recall(key)
-        && let Ok(value) = serde_json::from_slice(&row)
-    {
+    if let Some(value) = recall(db, what, inputs) {
         return Ok(value);
     }
     let value = compute()?;
-    db.remember(
-        key,
-        serde_json::to_vec(&value).expect("derived values have string keys"),
-    );
+    remember(db, what, inputs, &value);
     Ok(value)
+}
+
+/// A derived value that an earlier process computed with the same code, if one did.
+pub(super) fn recall<T: for<'a> Deserialize<'a>>(
+    db: &dyn Db,
+    what: &str,
+    inputs: &[Digest],
+) -> Option<T> {
+    let row = db.recall(row_key(db, what, inputs))?;
+    postcard::from_bytes(&row).ok()
+}
+
+/// Keeps a derived value for later processes.
+pub(super) fn remember<T: Serialize>(db: &dyn Db, what: &str, inputs: &[Digest], value: &T) {
+    let row = postcard::to_stdvec(value).expect("derived values have lengths");
+    db.remember(row_key(db, what, inputs), row);
 }
 
 /// The key of a derived value: what it is, the code of the pure rooms, and its inputs.
 fn row_key(db: &dyn Db, what: &str, inputs: &[Digest]) -> Digest {
-    let mut h = blake3::Hasher::new_derive_key("everbench 2026-11 row v1");
+    let mut h = blake3::Hasher::new_derive_key("everbench 2026-11 row v2");
     h.update(db.code().as_bytes());
     h.update(&(what.len() as u64).to_le_bytes());
     h.update(what.as_bytes());
@@ -270,36 +289,37 @@ fn row_key(db: &dyn Db, what: &str, inputs: &[Digest]) -> Digest {
     Digest(*h.finalize().as_bytes())
 }
 
-/// The functions of a subject and where they are.
+/// What the functions of a subject and their places depend on.
 #[salsa::tracked(returns(clone))]
-pub fn extraction(
+fn extraction_inputs(
     db: &dyn Db,
     settings: Settings,
     subject: Subject,
-) -> Result<Arc<Extraction>, Hold> {
-    let manifest = subject.manifest(db);
-    let (tree, files) = snapshot(db, subject)?;
-    let (doc_digest, doc) = base(db, subject, FlavourArg::Plain)?;
-    let language_digest = language(db, settings)?.0.queries().digest();
-    let inputs = [
-        tree,
-        doc_digest,
-        Digest::of(&manifest.functions_part()),
-        language_digest,
-    ];
-    recalled(db, "extraction", &inputs, || {
-        extract(db, settings, subject, &files, &doc)
-    })
-    .map(Arc::new)
+) -> Result<Arc<Vec<Digest>>, Hold> {
+    let (tree, _) = snapshot(db, subject)?;
+    let (doc, _) = base(db, subject, FlavourArg::Plain)?;
+    let functions = Digest::of(&subject.rules(db).functions_part());
+    let language = language(db, settings)?.0.queries().digest();
+    Ok(Arc::new(vec![tree, doc, functions, language]))
+}
+
+/// The functions of a subject and where they are, from the source.
+#[salsa::tracked(returns(clone))]
+fn extraction(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc<Extraction>, Hold> {
+    let (_, files) = snapshot(db, subject)?;
+    let (_, doc) = base(db, subject, FlavourArg::Plain)?;
+    extract(db, settings, subject, &files, &doc).map(Arc::new)
 }
 
 /// What [`extraction`] finds.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Extraction {
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Extraction {
     population: Arc<Population>,
-    /// By function id.
-    places: BTreeMap<String, Place>,
+    places: Places,
 }
+
+/// Where functions are, by id.
+type Places = Arc<BTreeMap<String, Place>>;
 
 /// The population, without positions: equal after an edit that only moved functions.
 #[salsa::tracked(returns(clone))]
@@ -308,7 +328,19 @@ pub fn population(
     settings: Settings,
     subject: Subject,
 ) -> Result<Arc<Population>, Hold> {
-    Ok(extraction(db, settings, subject)?.population.clone())
+    let inputs = extraction_inputs(db, settings, subject)?;
+    recalled(db, "population", &inputs, || {
+        Ok(extraction(db, settings, subject)?.population.clone())
+    })
+}
+
+/// Where the functions are. A leaderboard whose rows are known needs none of them.
+#[salsa::tracked(returns(clone))]
+fn places(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Places, Hold> {
+    let inputs = extraction_inputs(db, settings, subject)?;
+    recalled(db, "places", &inputs, || {
+        Ok(extraction(db, settings, subject)?.places.clone())
+    })
 }
 
 fn extract(
@@ -318,7 +350,7 @@ fn extract(
     files: &Snapshot,
     doc: &BaseDoc,
 ) -> Result<Extraction, Hold> {
-    let manifest = subject.manifest(db);
+    let manifest = subject.rules(db);
     let units: Vec<&Unit> = doc.units.iter().filter(|u| !u.harness).collect();
     let facts = crate::engine::fold(
         units
@@ -437,7 +469,7 @@ fn extract(
     }
     Ok(Extraction {
         population: Arc::new(out),
-        places,
+        places: Arc::new(places),
     })
 }
 
@@ -497,8 +529,8 @@ pub fn text<'db>(
     subject: Subject,
     f: FunctionArg<'db>,
 ) -> Result<Arc<[u8]>, Hold> {
-    let extraction = extraction(db, settings, subject)?;
-    let place = &extraction.places[&f.function(db).id];
+    let places = places(db, settings, subject)?;
+    let place = &places[&f.function(db).id];
     let file = db.blob(place.file)?;
     Ok(file[place.start..place.end].into())
 }
@@ -510,7 +542,7 @@ pub fn place(
     subject: Subject,
     id: &str,
 ) -> Result<Option<Place>, Hold> {
-    Ok(extraction(db, settings, subject)?.places.get(id).cloned())
+    Ok(places(db, settings, subject)?.get(id).cloned())
 }
 
 /// The functions that are asked about: the whole population, or a sample of it. A sample has from
@@ -532,7 +564,7 @@ pub fn sample(
         return Err(Hold::broken(
             format!(
                 "subject `{}` has no function to ask about",
-                subject.manifest(db).name
+                subject.rules(db).name
             ),
             format!(
                 "check `[functions] include` and the window of tokens in the manifest; not compiled: {}; excluded: {}",
@@ -551,6 +583,18 @@ pub fn sample(
         return Ok(Arc::new(all.clone()));
     }
     Ok(Arc::new(stratified(all, limit, settings.seed(db))))
+}
+
+/// The digest of the functions that are asked about.
+#[salsa::tracked(returns(clone))]
+pub fn sample_digest(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Digest, Hold> {
+    Ok(identity(&*sample(db, settings, subject)?))
+}
+
+/// The digest of a list of functions: of everything their cases depend on.
+pub(super) fn identity(functions: &[Arc<Function>]) -> Digest {
+    let bytes = postcard::to_stdvec(functions).expect("functions have lengths");
+    Digest::of(&bytes)
 }
 
 /// `limit` of `all`, by file in proportion (largest remainders), by keyed mix within a file.

@@ -2,6 +2,7 @@
 //! when that saves a tenth. The digest is that of the plain bytes and is checked on every read.
 //! Never gives out bytes that do not hash to the digest asked for.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -102,7 +103,7 @@ pub(super) fn read(
             len,
             body,
         } => {
-            let plain = zstd::bulk::decompress(body, len as usize)
+            let plain = decompressed(body, len as usize)
                 .map_err(|e| corrupt(digest, format!("it does not decompress: {e}")))?;
             (plain, len)
         }
@@ -118,6 +119,22 @@ pub(super) fn read(
         return Err(corrupt(digest, "its bytes have another digest"));
     }
     Ok(plain.into())
+}
+
+thread_local! {
+    /// Making a context costs more than what most blobs do.
+    static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
+        const { RefCell::new(None) };
+}
+
+fn decompressed(body: &[u8], len: usize) -> io::Result<Vec<u8>> {
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        let decompressor = match slot {
+            Some(decompressor) => decompressor,
+            None => slot.insert(zstd::bulk::Decompressor::new()?),
+        };
+        decompressor.decompress(body, len)
+    })
 }
 
 fn read_file(
