@@ -374,21 +374,43 @@ impl App {
                 .map_err(|e| AppError::Environment(format!("{}: {e}", store_dir.display())))?;
         }
         let store = Store::open(&store_dir, access, env!("CARGO_PKG_VERSION"))?;
-        Ok(App {
+        Ok(App::with(project, store, access))
+    }
+
+    /// Opens the project in `dir` for writing. Waits a moment for a command that only shows
+    /// something: it has the store for as long as it reads.
+    pub fn open_to_run(dir: &Path) -> Result<App, AppError> {
+        let mut tries = 0;
+        loop {
+            match App::open(dir, Access::ReadWrite) {
+                Err(AppError::Store(StoreError::Locked { .. })) if tries < 60 => {
+                    tries += 1;
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn with(project: Project, store: Store, access: Access) -> App {
+        App {
             project,
             store: Arc::new(store),
             writable: access == Access::ReadWrite,
-        })
+        }
     }
 
     /// Opens the project in `dir` for commands that run nothing: for writing if that is possible,
-    /// so that what is derived is remembered, else beside the process that writes.
+    /// so that what is derived is remembered, else beside the process that writes, or from a disk
+    /// that takes nothing more.
     pub fn open_to_score(dir: &Path) -> Result<App, AppError> {
         if !Project::read(dir)?.store_dir().exists() {
             return Err(nothing_stored());
         }
         match App::open(dir, Access::ReadWrite) {
-            Err(AppError::Store(StoreError::Locked { .. })) => App::open(dir, Access::ReadOnly),
+            Err(AppError::Store(
+                StoreError::Locked { .. } | StoreError::Full { .. } | StoreError::Io { .. },
+            )) => App::open(dir, Access::ReadOnly),
             other => other,
         }
     }
@@ -581,10 +603,7 @@ impl App {
     /// Puts a directory's files into the store, as the output of a job like every other.
     fn adopt_tree(&self, tree: &source::Tree) -> Result<Digest, AppError> {
         let digest = tree.snapshot.digest();
-        let job = Job::of(artifact::SOURCE)
-            .put("from", "directory")
-            .put("snapshot", digest.hex())
-            .done();
+        let job = adoption(digest);
         if self.store.reader()?.output(&job.key())?.is_none() {
             self.store.commit(vec![Completed {
                 job,
@@ -786,6 +805,13 @@ impl App {
                 });
             }
         }
+        if let Origin::Snapshot(digest) = subject.origin(db) {
+            lines.push(crate::store::Entry {
+                id: format!("{}/source", subject.manifest(db).name),
+                key: adoption(digest).key(),
+                output: digest,
+            });
+        }
         lines.sort();
         lines.dedup_by(|a, b| a.id == b.id);
         let built = EvaluationManifest::build(lines)?;
@@ -794,6 +820,14 @@ impl App {
         }
         Ok(())
     }
+}
+
+/// The job whose output is a directory's snapshot: nothing ran for it.
+fn adoption(snapshot: Digest) -> Job {
+    Job::of(artifact::SOURCE)
+        .put("from", "directory")
+        .put("snapshot", snapshot.hex())
+        .done()
 }
 
 /// One case seen by both ways of deciding a verdict.

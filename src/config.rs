@@ -141,7 +141,7 @@ impl Config {
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let config: Config = toml::from_str(text).map_err(|e| ConfigError::Syntax {
             path: path.to_path_buf(),
-            message: e.to_string().trim_end().to_string(),
+            message: with_suggestion(e.to_string().trim_end()),
         })?;
         config.check().map_err(|message| ConfigError::Impossible {
             path: path.to_path_buf(),
@@ -213,6 +213,26 @@ impl Config {
             return Err("[score] weights must be numbers, 0 or more".into());
         }
         Ok(())
+    }
+}
+
+/// The reader's message on an unknown key lists those that it knows: names the nearest.
+fn with_suggestion(message: &str) -> String {
+    let names: Vec<&str> = message
+        .rsplit_once("unknown field ")
+        .map(|(_, list)| list.split('`').skip(1).step_by(2).collect())
+        .unwrap_or_default();
+    match names.split_first() {
+        Some((wrong, known)) => {
+            let distance = |name: &&&str| strsim::damerau_levenshtein(wrong, name);
+            match known.iter().min_by_key(distance) {
+                Some(name) if distance(&name) <= 1 + wrong.len() / 4 => {
+                    format!("{message}\n  help: did you mean `{name}`?")
+                }
+                _ => message.to_string(),
+            }
+        }
+        None => message.to_string(),
     }
 }
 

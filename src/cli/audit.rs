@@ -8,7 +8,6 @@ use super::common::{
 use super::progress::Reporter;
 use super::run::json;
 use crate::app::App;
-use crate::store::Access;
 
 /// Compare verdicts with the subject's own build: every variant of the sample, built in full.
 #[derive(clap::Args)]
@@ -25,7 +24,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     let cancel = cancel_on_signals()?;
-    let app = App::open(dir, Access::ReadWrite)?;
+    let app = App::open_to_run(dir)?;
     let options = options(&args.evaluation, Some(&args.execution));
     let mut reporter = Reporter::new(1, false);
     let result = app.audit(&options, &cancel, &mut reporter);

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::app::{AppError, Options};
 use crate::cancel::Cancel;
-use crate::engine::DriveError;
+use crate::engine::{DriveError, Hold};
 use crate::oss::inputs::Scoring;
 use crate::store::StoreError;
 
@@ -58,12 +58,32 @@ pub fn code_of(e: &AppError) -> u8 {
         AppError::Input(_) => exit::INPUT,
         AppError::Environment(_) => exit::ENVIRONMENT,
         AppError::Broken { .. } => exit::BASELINE,
-        AppError::Store(StoreError::Full { .. }) | AppError::Drive(DriveError::Store(_)) => {
-            exit::ENVIRONMENT
-        }
+        // Whoever writes to the store now will have ended later.
+        AppError::Store(StoreError::Locked { .. }) => exit::INCOMPLETE,
+        AppError::Store(StoreError::Full { .. } | StoreError::Io { .. })
+        | AppError::Drive(DriveError::Store(_)) => exit::ENVIRONMENT,
         AppError::Store(_) => exit::INPUT,
         AppError::Drive(_) => exit::FAULT,
     }
+}
+
+/// Why a command that runs nothing cannot show what it was asked for.
+pub fn held(hold: &Hold) -> AppError {
+    if let Some(fault) = hold.faults().first() {
+        return AppError::Broken {
+            what: fault.what.clone(),
+            help: fault.help.clone(),
+        };
+    }
+    if let Some(digest) = hold.corrupt_blobs().first() {
+        return AppError::Environment(format!(
+            "blob {digest} is damaged or gone from the store\n  help: `everbench run` makes it again; `everbench store verify` says what else is damaged"
+        ));
+    }
+    AppError::Input(format!(
+        "{} jobs are missing to show this\n  help: `everbench run` runs them",
+        hold.jobs().len()
+    ))
 }
 
 /// Prints to standard output.

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::common::{CliResult, EvaluationArgs, Format, exit, options, print};
+use super::common::{CliResult, EvaluationArgs, Format, exit, held, options, print};
 use super::run::json;
-use crate::app::{App, AppError};
+use crate::app::App;
 use crate::engine::Db;
 use crate::oss::artifact::{self, VERDICT, VerdictDoc};
 use crate::oss::case::calibration_edit;
@@ -48,12 +48,8 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         let cases = match leaderboard::cases_of(db, world.settings, world.subject, *model) {
             Ok(cases) => cases,
             Err(hold) => {
-                if let Some(fault) = hold.faults().first() {
-                    return Err(AppError::Broken {
-                        what: fault.what.clone(),
-                        help: fault.help.clone(),
-                    }
-                    .into());
+                if !hold.faults().is_empty() || !hold.corrupt_blobs().is_empty() {
+                    return Err(held(&hold).into());
                 }
                 missing += hold.jobs().len();
                 continue;

@@ -17,6 +17,7 @@ mod store;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 
@@ -60,6 +61,9 @@ pub fn main() -> ExitCode {
             });
         }
     };
+    // With a handler, a file that reaches a size limit (`ulimit -f`) is an error of writing, which
+    // the store survives and tells, and not the end of this process. The flag itself is not read.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let dir = &cli.dir;
     let result = match cli.command {
         Command::Init(args) => init::run(dir, &args),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::common::{CliResult, EvaluationArgs, exit, options, print};
+use super::common::{CliResult, EvaluationArgs, exit, held, options, print};
 use crate::app::{App, AppError};
 use crate::oss::{case, population};
 
@@ -21,10 +21,14 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let app = App::open_to_score(dir)?;
     let world = app.world(&options(&args.evaluation, None))?;
     let (db, settings, subject) = (&world.db, world.settings, world.subject);
-    let missing = |_| {
-        AppError::Input(
-            "the subject was not built here yet\n  help: `everbench run` comes first".into(),
-        )
+    let missing = |hold: crate::engine::Hold| {
+        if hold.faults().is_empty() && hold.corrupt_blobs().is_empty() {
+            AppError::Input(
+                "the subject was not built here yet\n  help: `everbench run` comes first".into(),
+            )
+        } else {
+            held(&hold)
+        }
     };
     // Functions with the same text ask the same.
     let mut seen = std::collections::BTreeSet::new();

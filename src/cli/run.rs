@@ -9,7 +9,6 @@ use super::common::{
 use super::progress::{Reporter, duration};
 use crate::app::{App, Options};
 use crate::report::{self, Style};
-use crate::store::Access;
 
 /// Ask, build, test and score: run what is missing, show the leaderboard.
 #[derive(clap::Args)]
@@ -29,7 +28,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     let cancel = cancel_on_signals()?;
-    let app = App::open(dir, Access::ReadWrite)?;
+    let app = App::open_to_run(dir)?;
     let options = options(&args.evaluation, Some(&args.execution));
     if !args.quiet {
         eprintln!("{}", estimate(&app, &options)?);

@@ -75,7 +75,7 @@ fn raw_json(rows: &[RawRow]) -> Vec<serde_json::Value> {
     rows.iter()
         .map(|r| {
             serde_json::json!({
-                "model": r.model, "rank": r.rank.as_ref().ok(), "unranked": unranked(r),
+                "benchmark": r.benchmark, "model": r.model, "rank": r.rank.as_ref().ok(), "unranked": unranked(r),
                 "s1": r.s1, "s2": r.s2, "s3": r.s3, "bonus": r.bonus,
                 "c1": r.chained.c1, "c2": r.chained.c2, "c3": r.chained.c3, "score": r.chained.score,
             })
@@ -85,7 +85,12 @@ fn raw_json(rows: &[RawRow]) -> Vec<serde_json::Value> {
 
 fn raw_text(rows: &[RawRow]) -> String {
     let mut out = String::from("rank  score    c1      c2      c3      bonus  model\n");
+    let mut benchmark = "";
     for r in rows {
+        if r.benchmark != benchmark {
+            benchmark = &r.benchmark;
+            out.push_str(&format!("-- {benchmark}\n"));
+        }
         let rank = r.rank.as_ref().map_or("-".to_string(), ToString::to_string);
         out.push_str(&format!(
             "{rank:>4}  {:>5.1}  {:>6.2}  {:>6.2}  {:>6.2}  {:>5.2}  {}\n",

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use similar::TextDiff;
 
-use super::common::{CliResult, EvaluationArgs, Format, exit, options, print};
+use super::common::{CliResult, EvaluationArgs, Format, exit, held, options, print};
 use super::run::json;
 use crate::app::{App, AppError};
 use crate::ask::{self, Reply};
@@ -30,16 +30,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let app = App::open_to_score(dir)?;
     let world = app.world(&options(&args.evaluation, None))?;
     let (db, settings, subject) = (&world.db, world.settings, world.subject);
-    let missing = |hold: crate::engine::Hold| match hold.faults().first() {
-        Some(fault) => AppError::Broken {
-            what: fault.what.clone(),
-            help: fault.help.clone(),
-        },
-        None => AppError::Input(format!(
-            "{} jobs are missing to show this\n  help: `everbench run` runs them",
-            hold.jobs().len()
-        )),
-    };
+    let missing = |hold: crate::engine::Hold| held(&hold);
     let sample = population::sample(db, settings, subject).map_err(missing)?;
     let Some((at, function)) = sample
         .iter()

@@ -9,7 +9,7 @@ use super::run::json;
 use crate::app::{App, AppError};
 use crate::digest::Digest;
 use crate::job::Key;
-use crate::store::{Access, Reader};
+use crate::store::Reader;
 
 /// Look into the store and take care of it.
 #[derive(clap::Args)]
@@ -118,7 +118,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             }
         }
         Command::Rm { key } => {
-            let app = App::open(dir, Access::ReadWrite)?;
+            let app = App::open_to_run(dir)?;
             let key = find_key(&app.store.reader()?, key)?;
             app.store.remove(&key)?;
             print(&format!("removed {key}\n"))?;
@@ -132,7 +132,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             }
         }
         Command::Gc { dry_run } => {
-            let app = App::open(dir, Access::ReadWrite)?;
+            let app = App::open_to_run(dir)?;
             let report = app.store.gc(&[], *dry_run)?;
             print(&json(&report))?;
         }

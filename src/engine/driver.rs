@@ -162,7 +162,9 @@ impl Driver<'_> {
                 self.commit_rest(&mut wave, board, receive)?;
                 return Err(DriveError::Corrupt(hold.corrupt_blobs().to_vec()));
             }
-            for job in hold.jobs() {
+            // A fault ends the command whatever else is run: what runs may end, nothing new starts.
+            let faulty = !hold.faults().is_empty();
+            for job in hold.jobs().iter().filter(|_| !faulty) {
                 if !wave.known.contains_key(&job.key()) && !self.cancel.is_stopping() {
                     let entry = self
                         .registry
@@ -195,7 +197,7 @@ impl Driver<'_> {
                         stopped: self.cancel.is_stopping(),
                     });
                 }
-                if self.cancel.is_stopping() {
+                if faulty || self.cancel.is_stopping() {
                     board.drop_queue();
                 }
                 if wave.shown.is_none_or(|t| t.elapsed() >= SHOW_EVERY) {

@@ -244,7 +244,7 @@ impl Replay {
         let mut lines = text.lines().enumerate();
         let first = lines.next().map(|(_, l)| l).unwrap_or_default();
         let header: Header = serde_json::from_str(first).map_err(|e| {
-            wrong(1, format!("this is no header of a replay file ({e}); the first line names format, model and sampling"))
+            wrong(1, format!("this is no header of a replay file ({}); the first line names format, model and sampling", in_line(&e)))
         })?;
         if header.format != REPLAY_FORMAT {
             return Err(wrong(
@@ -258,7 +258,7 @@ impl Replay {
         let mut replies = BTreeMap::new();
         for (at, line) in lines.filter(|(_, l)| !l.trim().is_empty()) {
             let record: Record =
-                serde_json::from_str(line).map_err(|e| wrong(at + 1, e.to_string()))?;
+                serde_json::from_str(line).map_err(|e| wrong(at + 1, in_line(&e)))?;
             let id = record.id;
             let reply = record.reply().map_err(|what| wrong(at + 1, what))?;
             if replies.insert(id, reply).is_some() {
@@ -273,6 +273,11 @@ impl Replay {
             replies,
         })
     }
+}
+
+/// What is wrong with the JSON of one line; which line it is in the file is said before.
+fn in_line(e: &serde_json::Error) -> String {
+    e.to_string().replace(" at line 1 column ", " at column ")
 }
 
 /// Runs jobs of kind `ask/completion` from replay files, by model revision.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use super::commands::Recorded;
-use crate::oss::layout::{RECORD, REPORT_HEADER, in_tree};
+use crate::oss::layout::{BIN, RECORD, REPORT_HEADER, in_tree};
 
 /// Names under which this program is a recording tool, and what each stands for.
 pub const NAMES: &[(&str, &str)] = &[
@@ -53,8 +53,13 @@ pub fn act_as_tool() -> Option<ExitCode> {
 
 fn act(tool: &str, real: &OsString, args: Vec<OsString>) -> ExitCode {
     let result: Result<(), String> = prepare(tool, args).and_then(|argv| {
+        // A real tool can be a script that calls another by name: that one is not to be this
+        // program once more, or the two call each other for ever.
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let others = std::env::split_paths(&path).filter(|dir| dir != Path::new(BIN));
+        let path = std::env::join_paths(others).map_err(|e| e.to_string())?;
         // Only an error comes back from here.
-        let error = Command::new(real).args(&argv).exec();
+        let error = Command::new(real).args(&argv).env("PATH", path).exec();
         Err(format!("cannot run {}: {error}", real.to_string_lossy()))
     });
     let why = result.err().unwrap_or_default();

@@ -62,6 +62,9 @@ pub struct Call<'a> {
     pub collect: Option<String>,
 }
 
+/// With less room than this on the disk of the trees, a failure is the host's and no value.
+const LEAST_FREE: u64 = 64 << 20;
+
 /// What a compiler may use for one command.
 pub fn compiler_limits() -> Limits {
     Limits {
@@ -104,12 +107,36 @@ impl Workshop {
     /// with nothing else running: a loaded machine must not decide a verdict.
     pub fn run(&self, call: &Call<'_>, cancel: &Cancel) -> Result<Ended, Failure> {
         let command = self.command(call);
+        let ended = self.supervised(&command, cancel)?;
+        if ended.status != Status::Exited(0) {
+            self.check_room()?;
+        }
+        Ok(ended)
+    }
+
+    /// A command that failed on a full disk says nothing about what it was given.
+    fn check_room(&self) -> Result<(), Failure> {
+        let disk = rustix::fs::statvfs(self.trees.root())
+            .map_err(|e| host("looking at the disk")(e.into()))?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if free >= LEAST_FREE && (disk.f_files == 0 || disk.f_favail > 0) {
+            return Ok(());
+        }
+        Err(Failure::Transient(format!(
+            "{}: no room left ({} MiB free, {} MiB are needed): make room and run again",
+            self.trees.root().display(),
+            free >> 20,
+            LEAST_FREE >> 20
+        )))
+    }
+
+    fn supervised(&self, command: &Command, cancel: &Cancel) -> Result<Ended, Failure> {
         let ended = {
             let _together = self
                 .alone
                 .read()
                 .expect("nothing panics while it holds the lock");
-            self.sandbox.run(&command, cancel).map_err(failure)?
+            self.sandbox.run(command, cancel).map_err(failure)?
         };
         if ended.status != Status::Limit(Limit::Wall) {
             return Ok(ended);
@@ -118,7 +145,7 @@ impl Workshop {
             .alone
             .write()
             .expect("nothing panics while it holds the lock");
-        self.sandbox.run(&command, cancel).map_err(failure)
+        self.sandbox.run(command, cancel).map_err(failure)
     }
 
     fn command(&self, call: &Call<'_>) -> Command {

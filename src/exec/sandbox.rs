@@ -23,6 +23,9 @@ const NOBODY: (u32, u32) = (65534, 65534);
 const OLDEST: (u32, u32) = (0, 7);
 /// Since this version it can forbid user namespaces inside.
 const NO_NESTING: (u32, u32) = (0, 8);
+/// The largest file that a command may be allowed to write; a smaller limit of the caller's would
+/// take the place of the command's own.
+const LEAST_FILE_SIZE: u64 = 1 << 30;
 /// The parts of `/etc` that compilers and the dynamic linker need.
 const ETC: [&str; 4] = [
     "/etc/ld.so.cache",
@@ -126,6 +129,13 @@ impl Sandbox {
     /// As [`probe`](Sandbox::probe).
     pub fn probe_with(policy: Policy, metering: Metering) -> Result<Sandbox, NoSandbox> {
         let machine = |what: &str, error: io::Error| NoSandbox::Machine(format!("{what}: {error}"));
+        let most = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        if let Some(most) = most.filter(|most| *most < LEAST_FILE_SIZE) {
+            return Err(NoSandbox::Machine(format!(
+                "files may have at most {most} bytes in this session (`ulimit -f`), which would fail \
+                 builds that are right: raise the limit to {LEAST_FILE_SIZE} bytes or more"
+            )));
+        }
         let image = spawn::image().map_err(|error| machine("memory files", error))?;
         let (hierarchy, metering) = meter(metering)?;
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

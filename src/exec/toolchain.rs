@@ -56,6 +56,15 @@ pub enum ToolchainError {
         /// How to get it.
         help: String,
     },
+    /// A program is there, but not where the sandbox looks.
+    #[error(
+        "`{program}` cannot be used: the sandbox shows {} and nothing else; install it there, for example in /usr/local",
+        VISIBLE.join(", ")
+    )]
+    Hidden {
+        /// The program.
+        program: String,
+    },
     /// A program is there and does not work.
     #[error("`{program}` does not work: {why}")]
     Fails {
@@ -67,6 +76,18 @@ pub enum ToolchainError {
 }
 
 const SANDBOXED: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin"];
+
+/// The folders of programs and libraries that the sandbox shows.
+const VISIBLE: &[&str] = &[
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+];
+
+/// Whether the sandbox shows a program: the path it is called by, and what is behind it.
+fn visible(path: &Path) -> bool {
+    let real = path.canonicalize();
+    let below = |path: &Path| VISIBLE.iter().any(|dir| path.starts_with(dir));
+    below(path) && real.is_ok_and(|real| below(&real))
+}
 
 /// Where a program is, among the folders which the sandbox shows.
 pub fn find(program: &str) -> Option<PathBuf> {
@@ -90,6 +111,11 @@ impl Toolchain {
             })
         };
         let cc_path = need(cc, if cc.contains("clang") { "clang" } else { "gcc" })?;
+        if !visible(&cc_path) {
+            return Err(ToolchainError::Hidden {
+                program: cc_path.display().to_string(),
+            });
+        }
         let cxx =
             find(&cc.replace("gcc", "g++").replace("clang", "clang++")).filter(|p| *p != cc_path);
         let (ar, ranlib, nm) = (

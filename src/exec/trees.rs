@@ -35,6 +35,11 @@ impl Trees {
         Ok(trees)
     }
 
+    /// Where it is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// A new empty folder that is removed when the value is dropped.
     pub fn scratch(&self) -> io::Result<tempfile::TempDir> {
         let dir = tempfile::tempdir_in(self.root.join("scratch"))?;

@@ -126,6 +126,17 @@ pub fn base(
     let doc: BaseDoc = artifact::read(artifact::BASE, &db.blob(digest)?)?;
     if let Some(broken) = &doc.broken {
         let flavour = Flavour::from(flavour).name();
+        if let Some(why) = broken.ended.strip_prefix("not started: ") {
+            return Err(Hold::broken(
+                format!(
+                    "the unchanged subject `{}` does not build ({flavour}): `{}` did not start: {why}",
+                    subject.manifest(db).name,
+                    broken.command,
+                ),
+                "check `[build]` in the manifest: a program is looked for in the folder where the command \
+                 runs when its name has a `/`, else in /usr/local/bin, /usr/bin and /bin",
+            ));
+        }
         return Err(Hold::broken(
             format!(
                 "the unchanged subject `{}` does not build ({flavour}): `{}` ended with {}{}",
@@ -588,7 +599,7 @@ pub fn sample(
 /// The digest of the functions that are asked about.
 #[salsa::tracked(returns(clone))]
 pub fn sample_digest(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Digest, Hold> {
-    Ok(identity(&*sample(db, settings, subject)?))
+    Ok(identity(&sample(db, settings, subject)?))
 }
 
 /// The digest of a list of functions: of everything their cases depend on.

@@ -1,0 +1,12 @@
+//! The program from outside: real commands on our own small library, in folders of their own. One
+//! module per promise; `support` has the shared project that was run once.
+
+mod bad_input;
+mod commands;
+mod contract;
+mod disk;
+mod facts;
+mod forged;
+mod interruption;
+mod promise;
+mod support;
