@@ -41,15 +41,24 @@ fn printed_reports_and_an_early_exit_raise_no_pass_rate() {
     let forger = format!(
         "    extern int dprintf(int, const char *, ...); extern void _exit(int);\n    (void)b;\n    dprintf(1, \"{names}\"); dprintf(2, \"{names}\"); dprintf(1, \"%s\", \"{real}\"); dprintf(2, \"%s\", \"{real}\");\n    _exit(0);"
     );
+    // The same to the descriptor where the test programs report.
+    let teller = forger.replace("dprintf(2, ", "dprintf(9, ");
+    assert_ne!(forger, teller);
     let quitter = "    extern void _exit(int);\n    (void)b;\n    _exit(0);".to_string();
-    let board = run(&[("forger", &forger), ("quitter", &quitter)]);
+    let board = run(&[
+        ("forger", &forger),
+        ("teller", &teller),
+        ("quitter", &quitter),
+    ]);
     for scoring in ["paired", "paper"] {
-        let forger = row(&board, "forger", scoring);
         let quitter = row(&board, "quitter", scoring);
-        assert_eq!(forger["compiles"], 16, "{forger:#}");
         assert!(quitter["s2"].as_f64().unwrap() < 100.0, "{quitter:#}");
-        assert_eq!(forger["s2"], quitter["s2"], "{scoring}");
-        assert_eq!(forger["test_outcomes"], quitter["test_outcomes"]);
+        for name in ["forger", "teller"] {
+            let forger = row(&board, name, scoring);
+            assert_eq!(forger["compiles"], 16, "{forger:#}");
+            assert_eq!(forger["s2"], quitter["s2"], "{name} {scoring}");
+            assert_eq!(forger["test_outcomes"], quitter["test_outcomes"], "{name}");
+        }
     }
 }
 
