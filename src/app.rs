@@ -116,8 +116,6 @@ pub struct Options {
     pub compiler: Option<String>,
     /// How many jobs run at once; the number of cores when absent.
     pub jobs: Option<usize>,
-    /// Go on where no sandbox can be had.
-    pub unsafe_no_sandbox: bool,
 }
 
 /// A project folder, read.
@@ -435,7 +433,7 @@ impl App {
         let evaluation = if first.2.is_empty() {
             first
         } else {
-            let shop = self.workshop(options, tools.clone())?;
+            let shop = self.workshop(tools.clone())?;
             let replays = answering.iter().filter_map(|a| a.replay.clone());
             let registry = registry(&Arc::new(shop), &plan, replays);
             let jobs = options.jobs.unwrap_or_else(cores);
@@ -478,7 +476,7 @@ impl App {
         let tools = Toolchain::probe(compiler, &programs(&self.project.manifest))?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
-        let shop = Arc::new(self.workshop(options, tools)?);
+        let shop = Arc::new(self.workshop(tools)?);
         let registry = registry(
             &shop,
             &plan,
@@ -514,13 +512,8 @@ impl App {
         Ok(driven.value)
     }
 
-    fn workshop(&self, options: &Options, tools: Toolchain) -> Result<Workshop, AppError> {
-        let policy = if options.unsafe_no_sandbox {
-            Policy::UnsafeNone
-        } else {
-            Policy::Required
-        };
-        let sandbox = Sandbox::probe(policy)?;
+    fn workshop(&self, tools: Toolchain) -> Result<Workshop, AppError> {
+        let sandbox = Sandbox::probe(Policy::Required)?;
         let environment =
             |e: std::io::Error| AppError::Environment(format!("the build cache: {e}"));
         let root = trees_dir(&self.project.dir.join(".everbench")).map_err(environment)?;

@@ -157,9 +157,6 @@ pub struct ExecutionArgs {
     /// Jobs run at once; by default one per core.
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
-    /// Run model output without a sandbox: only on a machine that you can throw away.
-    #[arg(long)]
-    pub unsafe_no_sandbox: bool,
 }
 
 /// The options of both, as the application takes them.
@@ -180,7 +177,6 @@ pub fn options(evaluation: &EvaluationArgs, execution: Option<&ExecutionArgs>) -
         models: evaluation.models.clone(),
         compiler: execution.and_then(|e| e.compiler.clone()),
         jobs: execution.and_then(|e| e.jobs).map(usize::from),
-        unsafe_no_sandbox: execution.is_some_and(|e| e.unsafe_no_sandbox),
     }
 }
 

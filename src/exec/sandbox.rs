@@ -39,8 +39,9 @@ const ETC: [&str; 4] = [
 pub enum Policy {
     /// No sandbox, no run.
     Required,
-    /// Everything runs as the caller, with its rights and its files: `--unsafe-no-sandbox`. Limits
-    /// hold for honest programs only; a bind must have the same path inside as on the host.
+    /// Everything runs as the caller, with its rights and its files. Limits hold for honest programs
+    /// only; a bind must have the same path inside as on the host. No command offers it: a subject
+    /// is built and tested at a fixed path, which only a sandbox can give.
     UnsafeNone,
 }
 
@@ -86,7 +87,7 @@ pub enum NoSandbox {
     /// The program is missing.
     #[error(
         "bubblewrap is not installed (no bwrap in {0}): install it, for example with `apt-get \
-         install bubblewrap`, or accept every risk with --unsafe-no-sandbox"
+         install bubblewrap`"
     )]
     Missing(String),
     /// The program is too old.
@@ -506,5 +507,5 @@ fn hint() -> String {
         "In a container, allow namespaces (for Docker: `--security-opt seccomp=unconfined \
          --security-opt systempaths=unconfined`)"
     };
-    format!("{way_out}. Or accept every risk with --unsafe-no-sandbox")
+    way_out.to_string()
 }

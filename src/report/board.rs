@@ -329,6 +329,12 @@ fn counted(
     }
 }
 
+/// Without the last digits of sums of thirds: 100, not 99.99999999999999. Ranks are computed from
+/// the numbers as they are.
+fn tidy(x: f64) -> f64 {
+    (x * 1e9).round() / 1e9
+}
+
 /// Fills in the scores of the rows of one scoring, which are compared with each other.
 fn score_rows(
     evaluation: &Evaluation,
@@ -364,19 +370,19 @@ fn score_rows(
     };
     let fault = |e: &dyn std::fmt::Display| AppError::Input(format!("scoring: {e}"));
     let evaluated = scoring::evaluate(&data, options).map_err(|e| fault(&e))?;
-    let pair = |i: crate::stats::Interval| [i.lo, i.hi];
+    let pair = |i: crate::stats::Interval| [tidy(i.lo), tidy(i.hi)];
     for ((at, ..), estimate) in done.iter().zip(&evaluated.rows) {
         let row = &mut rows[*at];
-        row.s1 = Some(estimate.s1);
-        row.s2 = Some(estimate.s2);
-        row.s3 = Some(estimate.s3);
+        row.s1 = Some(tidy(estimate.s1));
+        row.s2 = Some(tidy(estimate.s2));
+        row.s3 = Some(tidy(estimate.s3));
         row.alerts = Some((estimate.alerts + estimate.leaks) as u64);
         row.leaks = Some(estimate.leaks as u64);
-        row.d = Some(estimate.d);
-        row.c1 = Some(estimate.chained.c1);
-        row.c2 = Some(estimate.chained.c2);
-        row.c3 = Some(estimate.chained.c3);
-        row.score = Some(estimate.chained.score);
+        row.d = Some(tidy(estimate.d));
+        row.c1 = Some(tidy(estimate.chained.c1));
+        row.c2 = Some(tidy(estimate.chained.c2));
+        row.c3 = Some(tidy(estimate.chained.c3));
+        row.score = Some(tidy(estimate.chained.score));
         if let Some(intervals) = &estimate.intervals {
             row.interval = Some(pair(intervals.score));
             row.s1_interval = Some(pair(intervals.s1));

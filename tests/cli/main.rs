@@ -9,4 +9,5 @@ mod facts;
 mod forged;
 mod interruption;
 mod promise;
+mod real_model;
 mod support;
