@@ -12,7 +12,7 @@ mod queries;
 
 use everbench::lang::calibration::Edit;
 use synthetic::World;
-use synthetic::session::{self, Rows, Session};
+use synthetic::workbench::{self, Rows, Workbench};
 
 /// Five files of six functions, two models that are asked by prompt and one by edit.
 fn small() -> World {
@@ -33,7 +33,7 @@ fn small() -> World {
 /// A world that was evaluated to the end, in a store of its own.
 struct Settled {
     world: World,
-    session: Session,
+    workbench: Workbench,
     rows: Rows,
     /// The store's.
     dir: tempfile::TempDir,
@@ -41,12 +41,12 @@ struct Settled {
 
 fn settled(world: World) -> Settled {
     let dir = tempfile::tempdir().expect("a folder");
-    let mut session = Session::new(session::store(dir.path()), &world);
-    let (rows, _) = session.settle();
-    session.db.take_executed();
+    let mut workbench = Workbench::new(workbench::store(dir.path()), &world);
+    let (rows, _) = workbench.settle();
+    workbench.db.take_executed();
     Settled {
         world,
-        session,
+        workbench,
         rows,
         dir,
     }

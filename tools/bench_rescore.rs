@@ -24,7 +24,7 @@ use everbench::oss::inputs::Answers;
 use everbench::report;
 use everbench::store::StoreLedger;
 use serde::{Deserialize, Serialize};
-use synthetic::session::{self, Session};
+use synthetic::workbench::{self, Workbench};
 use synthetic::{World as Synthetic, fakes};
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
@@ -294,7 +294,7 @@ fn make(shape: Shape, dir: &Path) -> Fallible<()> {
         });
         std::fs::write(dir.join(format!("{name}.jsonl")), format!("{header}\n"))?;
     }
-    let store = session::store(&store_dir);
+    let store = workbench::store(&store_dir);
     for (name, bytes) in [
         ("toolchain", world.toolchain.as_bytes()),
         ("compiler", b"none"),
@@ -302,15 +302,15 @@ fn make(shape: Shape, dir: &Path) -> Fallible<()> {
         let digest = store.put_blobs(&[bytes])?[0];
         store.set_root(&format!("surroundings/{name}"), digest)?;
     }
-    let mut session = Session::new(store.clone(), &world);
-    let (_, waves) = session.settle();
+    let mut workbench = Workbench::new(store.clone(), &world);
+    let (_, waves) = workbench.settle();
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     for job in waves.iter().flatten() {
         *kinds.entry(job.kind().name).or_default() += 1;
     }
     eprintln!("in the store: {kinds:?}");
     store.set_root("surroundings/snapshot", world.tree().0.digest())?;
-    drop(session);
+    drop(workbench);
     drop(store);
     std::fs::write(dir.join("everbench.toml"), project)?;
     // What a first `run` leaves behind beside results: the manifest of the evaluation.
@@ -320,12 +320,12 @@ fn make(shape: Shape, dir: &Path) -> Fallible<()> {
 
 /// Makes `world` the project's source, its two base builds done.
 fn adopt(world: &Synthetic, dir: &Path) -> Fallible<()> {
-    let store = session::store(&dir.join(".everbench/store"));
-    let mut session = Session::new(store.clone(), world);
-    let (_, hold) = session.rows();
+    let store = workbench::store(&dir.join(".everbench/store"));
+    let mut workbench = Workbench::new(store.clone(), world);
+    let (_, hold) = workbench.rows();
     let jobs: Vec<_> = hold.jobs().to_vec();
     if jobs.iter().all(|j| j.kind().name == "oss/base") {
-        session.run(&jobs);
+        workbench.run(&jobs);
     }
     store.set_root("surroundings/snapshot", world.tree().0.digest())?;
     Ok(())
@@ -520,7 +520,7 @@ fn finish_edit(dir: &Path, way: &str, started: Instant) -> Fallible<Said> {
         if jobs.is_empty() {
             return said.ok_or_else(|| "nothing was evaluated".into());
         }
-        let arrived = session::run(&app.store, &registry, &jobs);
+        let arrived = workbench::run(&app.store, &registry, &jobs);
         let facts = ledger.facts()?;
         world.db.arrive(&arrived, facts);
     }

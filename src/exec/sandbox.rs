@@ -133,7 +133,7 @@ impl Sandbox {
         let most = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
         if let Some(most) = most.filter(|most| *most < LEAST_FILE_SIZE) {
             return Err(NoSandbox::Machine(format!(
-                "files may have at most {most} bytes in this session (`ulimit -f`), which would fail \
+                "files may have at most {most} bytes in this shell (`ulimit -f`), which would fail \
                  builds that are right: raise the limit to {LEAST_FILE_SIZE} bytes or more"
             )));
         }

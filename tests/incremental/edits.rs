@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::oracle::{self, Wanted};
-use super::synthetic::session::{self, Session};
+use super::synthetic::workbench::{self, Workbench};
 use super::synthetic::{Function, World, model};
 use super::{Settled, settled, small};
 
@@ -54,15 +54,15 @@ fn asked(edit: impl FnOnce(&mut World)) -> Asked {
 fn asked_between(before: World, after: World) -> Asked {
     let expected = oracle::wanted(&[&before], &after);
 
-    let Settled { mut session, .. } = settled(before.clone());
-    session.apply(&after);
-    let (rows, waves) = session.settle();
+    let Settled { mut workbench, .. } = settled(before.clone());
+    workbench.apply(&after);
+    let (rows, waves) = workbench.settle();
     let wanted = oracle::items(waves.iter().flatten());
     compare(&wanted, &expected, "in the same process");
 
     let old = settled(before.clone());
-    drop(old.session);
-    let mut fresh = Session::new(session::store(old.dir.path()), &after);
+    drop(old.workbench);
+    let mut fresh = Workbench::new(workbench::store(old.dir.path()), &after);
     let (fresh_rows, waves) = fresh.settle();
     compare(
         &oracle::items(waves.iter().flatten()),
@@ -114,8 +114,8 @@ const TREE: [&str; 2] = ["oss/base", "oss/run"];
 fn the_first_evaluation_wants_everything_once() {
     let world = small();
     let dir = tempfile::tempdir().unwrap();
-    let mut session = Session::new(session::store(dir.path()), &world);
-    let (rows, waves) = session.settle();
+    let mut workbench = Workbench::new(workbench::store(dir.path()), &world);
+    let (rows, waves) = workbench.settle();
     let wanted = oracle::items(waves.iter().flatten());
     compare(&wanted, &oracle::wanted(&[], &world), "at first");
     assert_eq!(wanted["ask/completion"].len(), 2 * 30);
@@ -354,12 +354,14 @@ fn an_edit_taken_back_wants_nothing() {
     let mut after = before.clone();
     after.function("part001_step01").body[0] = "int r = b;".into();
     let Settled {
-        mut session, rows, ..
+        mut workbench,
+        rows,
+        ..
     } = settled(before.clone());
-    session.apply(&after);
-    session.settle();
-    session.apply(&before);
-    let (again, waves) = session.settle();
+    workbench.apply(&after);
+    workbench.settle();
+    workbench.apply(&before);
+    let (again, waves) = workbench.settle();
     assert_eq!(waves.len(), 0);
     assert_eq!(again, rows);
 }
@@ -369,7 +371,7 @@ fn an_edit_taken_back_wants_nothing() {
 fn a_history_of_edits_pays_for_each_text_once() {
     let mut world = small();
     let mut past = vec![world.clone()];
-    let Settled { mut session, .. } = settled(world.clone());
+    let Settled { mut workbench, .. } = settled(world.clone());
     for step in 0..12 {
         match step % 6 {
             0 => {
@@ -385,8 +387,8 @@ fn a_history_of_edits_pays_for_each_text_once() {
             4 => world.files[step % 5].remark = format!("Step {step}."),
             _ => drop(world.files[step % 5].functions.remove(1)),
         }
-        session.apply(&world);
-        let (_, waves) = session.settle();
+        workbench.apply(&world);
+        let (_, waves) = workbench.settle();
         let wanted = oracle::items(waves.iter().flatten());
         let seen: Vec<&World> = past.iter().collect();
         let expected = oracle::wanted(&seen, &world);

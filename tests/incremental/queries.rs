@@ -9,7 +9,7 @@ use everbench::engine::Driver;
 use everbench::oss::leaderboard::RowFacts;
 use everbench::oss::population;
 
-use super::synthetic::session::{self, SCORINGS, Session};
+use super::synthetic::workbench::{self, SCORINGS, Workbench};
 use super::synthetic::{Function, World, model};
 use super::{Settled, oracle, settled, small};
 
@@ -38,15 +38,15 @@ impl Ran {
 fn after(edit: impl FnOnce(&mut World)) -> Ran {
     let Settled {
         mut world,
-        mut session,
+        mut workbench,
         dir: _dir,
         ..
     } = settled(small());
     edit(&mut world);
-    session.apply(&world);
-    let (_, waves) = session.settle();
+    workbench.apply(&world);
+    let (_, waves) = workbench.settle();
     Ran {
-        counts: session.db.take_executed(),
+        counts: workbench.db.take_executed(),
         evaluations: waves.len() as u64 + 1,
     }
 }
@@ -186,20 +186,20 @@ fn a_sample_re_runs_nothing_of_the_source() {
 fn an_arrival_re_runs_its_own_case() {
     let world = small();
     let dir = tempfile::tempdir().unwrap();
-    let mut session = Session::new(session::store(dir.path()), &world);
+    let mut workbench = Workbench::new(workbench::store(dir.path()), &world);
     let verdicts = loop {
-        let (_, hold) = session.rows();
+        let (_, hold) = workbench.rows();
         let of_kind = |kind| hold.jobs().iter().filter(move |j| j.kind().name == kind);
         if of_kind("oss/verdict").next().is_some() && of_kind("ask/completion").next().is_none() {
             break of_kind("oss/verdict").cloned().collect::<Vec<_>>();
         }
-        session.run(hold.jobs());
+        workbench.run(hold.jobs());
     };
     assert!(verdicts.len() > 50);
-    session.db.take_executed();
-    session.run(&verdicts[..1]);
-    session.rows();
-    let executed = session.db.take_executed();
+    workbench.db.take_executed();
+    workbench.run(&verdicts[..1]);
+    workbench.rows();
+    let executed = workbench.db.take_executed();
     assert_eq!(executed["fresh_case"], 1, "{executed:?}");
     assert_eq!(executed["file_cases"], 1);
     assert!(executed["case"] <= 6);
@@ -219,12 +219,12 @@ fn an_arrival_re_runs_its_own_case() {
 fn a_later_process_recalls_its_rows() {
     let Settled {
         world,
-        session,
+        workbench,
         rows,
         dir,
     } = settled(small());
-    drop(session);
-    let mut later = Session::new(session::store(dir.path()), &world);
+    drop(workbench);
+    let mut later = Workbench::new(workbench::store(dir.path()), &world);
     let (again, waves) = later.settle();
     assert_eq!((again, waves.len()), (rows, 0));
     let executed = later.db.take_executed();
@@ -252,15 +252,15 @@ fn a_later_process_recalls_its_rows() {
 fn other_code_derives_everything_anew_and_wants_nothing() {
     let Settled {
         world,
-        session,
+        workbench,
         rows,
         dir,
     } = settled(small());
-    drop(session);
+    drop(workbench);
     let mut executed = Vec::new();
     for _ in 0..2 {
-        let store = session::store(dir.path());
-        let mut later = Session::with_code(store, &world, "the next version");
+        let store = workbench::store(dir.path());
+        let mut later = Workbench::with_code(store, &world, "the next version");
         let (again, waves) = later.settle();
         assert_eq!((&again, waves.len()), (&rows, 0));
         executed.push(later.db.take_executed());
@@ -276,16 +276,20 @@ fn other_code_derives_everything_anew_and_wants_nothing() {
 fn a_drive_runs_what_the_oracle_lists() {
     let world = small();
     let dir = tempfile::tempdir().unwrap();
-    let mut session = Session::new(session::store(dir.path()), &world);
+    let mut workbench = Workbench::new(workbench::store(dir.path()), &world);
     let driver = Driver {
-        registry: &session.registry,
-        ledger: &session.ledger,
+        registry: &workbench.registry,
+        ledger: &workbench.ledger,
         cores: 2,
         cancel: Cancel::new(),
     };
-    let (settings, subject, models) = (session.settings, session.subject, session.models.clone());
+    let (settings, subject, models) = (
+        workbench.settings,
+        workbench.subject,
+        workbench.models.clone(),
+    );
     let driven = driver
-        .drive(&mut session.db, &mut (), |db| {
+        .drive(&mut workbench.db, &mut (), |db| {
             app::board(db, settings, subject, &models, &SCORINGS)
         })
         .unwrap();
@@ -304,9 +308,11 @@ fn a_drive_runs_what_the_oracle_lists() {
 #[test]
 fn a_draw_changes_by_at_most_one_member() {
     let drawn = |world: &World| -> Vec<BTreeSet<String>> {
-        let Settled { session, rows, .. } = settled(world.clone());
-        let sample =
-            population::sample(&session.db, session.settings, session.subject).expect("there");
+        let Settled {
+            workbench, rows, ..
+        } = settled(world.clone());
+        let sample = population::sample(&workbench.db, workbench.settings, workbench.subject)
+            .expect("there");
         let row: &RowFacts = rows[0].as_deref().expect("complete");
         let name = |at: &u32| sample[*at as usize].id.clone();
         let iterations = row.iterations.iter();

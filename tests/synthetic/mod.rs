@@ -4,7 +4,7 @@
 //! store) is the product's own. Shared by `tests/incremental.rs` and `tools/bench_rescore.rs`.
 
 pub mod fakes;
-pub mod session;
+pub mod workbench;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

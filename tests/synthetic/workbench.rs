@@ -29,7 +29,7 @@ const BATCH: usize = 20_000;
 pub type Rows = Vec<Option<Arc<RowFacts>>>;
 
 /// A database with a world's inputs, over a store.
-pub struct Session {
+pub struct Workbench {
     /// The store.
     pub store: Arc<Store>,
     /// The database.
@@ -73,14 +73,14 @@ fn manifest(world: &World) -> Arc<Manifest> {
     Arc::new(Manifest::parse(&world.manifest(), "synthetic").expect("a manifest"))
 }
 
-impl Session {
+impl Workbench {
     /// A new process over `store`.
-    pub fn new(store: Arc<Store>, world: &World) -> Session {
-        Session::with_code(store, world, everbench::CODE)
+    pub fn new(store: Arc<Store>, world: &World) -> Workbench {
+        Workbench::with_code(store, world, everbench::CODE)
     }
 
     /// A new process of a program whose pure code has this digest.
-    pub fn with_code(store: Arc<Store>, world: &World, code: &str) -> Session {
+    pub fn with_code(store: Arc<Store>, world: &World, code: &str) -> Workbench {
         let tree = adopt(&store, world);
         let reader = store.reader().expect("a snapshot");
         let ledger = StoreLedger::new(store.clone(), &reader, "synthetic");
@@ -101,7 +101,7 @@ impl Session {
         );
         let models = world.models.iter().cloned().map(Arc::new);
         let models = models.map(|spec| Model::new(&db, spec)).collect();
-        Session {
+        Workbench {
             registry: fakes::registry(),
             store,
             db,

@@ -1,0 +1,181 @@
+//! What an evaluation starts from and what it gives: inputs in a database, and the root query over
+//! them.
+#![allow(clippy::disallowed_methods, reason = "an impure room")]
+
+use crate::engine::{EngineDb, Failure, Hold};
+use crate::job::Job;
+use crate::lang::QueryTexts;
+use crate::oss::inputs::{Model, ModelSpec, Origin, Scoring, Settings, Subject};
+use crate::oss::leaderboard::{self, RowFacts};
+use crate::oss::population::FlavourArg;
+use crate::oss::{baseline, population};
+use crate::store::Reader;
+use crate::subject::Manifest;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The inputs of one evaluation in a database.
+pub struct World {
+    /// The database.
+    pub db: EngineDb,
+    /// See [`Settings`].
+    pub settings: Settings,
+    /// See [`Subject`].
+    pub subject: Subject,
+    /// In the project's order.
+    pub models: Vec<Model>,
+    /// Which scorings are wanted.
+    pub scorings: Vec<Scoring>,
+}
+
+/// What an evaluation starts from, before there is a database.
+pub(super) struct Plan {
+    pub(super) manifest: Arc<Manifest>,
+    pub(super) origin: Origin,
+    pub(super) toolchain: Arc<[u8]>,
+    pub(super) queries: Arc<QueryTexts>,
+    pub(super) template: Arc<str>,
+    pub(super) limit: Option<u32>,
+    pub(super) iterations: u32,
+    pub(super) seed: u64,
+    pub(super) models: Vec<Arc<ModelSpec>>,
+    pub(super) scorings: Vec<Scoring>,
+}
+
+impl Plan {
+    pub(super) fn world(&self, reader: &Reader) -> World {
+        let db = EngineDb::new(Arc::new(reader.clone()));
+        let settings = Settings::new(
+            &db,
+            self.queries.clone(),
+            self.template.clone(),
+            self.limit,
+            self.iterations,
+            self.seed,
+        );
+        let subject = Subject::new(
+            &db,
+            self.manifest.clone(),
+            self.origin,
+            self.toolchain.clone(),
+        );
+        let models = self
+            .models
+            .iter()
+            .map(|spec| Model::new(&db, spec.clone()))
+            .collect();
+        World {
+            db,
+            settings,
+            subject,
+            models,
+            scorings: self.scorings.clone(),
+        }
+    }
+}
+
+/// A row's place on the board.
+pub struct RowResult {
+    /// The model.
+    pub spec: Arc<ModelSpec>,
+    /// The scoring.
+    pub scoring: Scoring,
+    /// Its facts, unless something is missing.
+    pub facts: Option<Arc<RowFacts>>,
+}
+
+/// What the root query of a run gives.
+pub struct Board {
+    /// By scoring, then in the project's order.
+    pub rows: Vec<RowResult>,
+    /// The functions asked.
+    pub sample: Option<Arc<Vec<Arc<population::Function>>>>,
+    /// The whole population.
+    pub population: Option<Arc<population::Population>>,
+    /// The unchanged subject's results.
+    pub baseline: Option<Arc<baseline::Baseline>>,
+}
+
+/// The outcome of a run or of a scoring.
+pub struct Evaluation {
+    /// The rows.
+    pub board: Board,
+    /// What is still missing, by kind.
+    pub missing: BTreeMap<String, u64>,
+    /// Why.
+    pub failures: Vec<(Job, Failure)>,
+    /// Jobs executed, by kind.
+    pub executed: BTreeMap<String, u64>,
+    /// Jobs whose outputs were there already, by kind.
+    pub reused: BTreeMap<String, u64>,
+    /// True if it was stopped.
+    pub stopped: bool,
+    /// Which source it was: a version, or a snapshot's digest.
+    pub commit: String,
+    /// The compiler's version line.
+    pub compiler: String,
+    /// The database, to ask more of.
+    pub world: World,
+}
+
+/// The root query: the rows of all models and scorings, and what stands in their way.
+pub fn board(
+    db: &EngineDb,
+    settings: Settings,
+    subject: Subject,
+    models: &[Model],
+    scorings: &[Scoring],
+) -> (Board, Hold) {
+    let mut hold = Hold::default();
+    let mut rows = Vec::new();
+    let baseline = baseline::baseline(db, settings, subject);
+    // Until the plain base is there, nothing more can be asked for. To evaluate on would only
+    // replace what is known of the last revision by "unknown", and with that everything would
+    // run again for which the new base says the same as the old one.
+    if let Err(h) = population::base(db, subject, FlavourArg::Plain) {
+        hold.merge(&h);
+        if let Err(h) = &baseline {
+            hold.merge(h);
+        }
+        let rows = scorings.iter().flat_map(|scoring| {
+            models.iter().map(|model| RowResult {
+                spec: model.spec(db).clone(),
+                scoring: *scoring,
+                facts: None,
+            })
+        });
+        let board = Board {
+            rows: rows.collect(),
+            sample: None,
+            population: None,
+            baseline: baseline.ok(),
+        };
+        return (board, hold.settle());
+    }
+    if population::sample(db, settings, subject).is_ok() {
+        leaderboard::warm(db, settings, subject, models, scorings);
+    }
+    for scoring in scorings {
+        for model in models {
+            let facts = leaderboard::row_facts(db, settings, subject, *model, *scoring);
+            if let Err(h) = &facts {
+                hold.merge(h);
+            }
+            rows.push(RowResult {
+                spec: model.spec(db).clone(),
+                scoring: *scoring,
+                facts: facts.ok(),
+            });
+        }
+    }
+    if let Err(h) = &baseline {
+        hold.merge(h);
+    }
+    let board = Board {
+        rows,
+        sample: population::sample(db, settings, subject).ok(),
+        population: population::population(db, settings, subject).ok(),
+        baseline: baseline.ok(),
+    };
+    (board, hold.settle())
+}

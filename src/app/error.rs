@@ -1,0 +1,101 @@
+//! What keeps a command from doing its work, by whose turn it is to mend it.
+#![allow(clippy::disallowed_methods, reason = "an impure room")]
+
+use crate::config::{self};
+use crate::engine::{DriveError, Failure, Hold};
+use crate::exec::NoSandbox;
+use crate::exec::answer::ReplayError;
+use crate::exec::toolchain::ToolchainError;
+use crate::source::ReadError;
+use crate::store::StoreError;
+use crate::subject::{Problems, UnknownPreset};
+
+/// Anything that keeps a command from doing its work, by whose turn it is.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// A file that the user wrote is wrong.
+    #[error("{0}")]
+    Input(String),
+    /// The machine lacks something.
+    #[error("{0}")]
+    Environment(String),
+    /// The unchanged subject cannot be measured.
+    #[error("{what}\n  help: {help}")]
+    Broken {
+        /// What is wrong.
+        what: String,
+        /// The way out.
+        help: String,
+    },
+    /// The store.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The drive ended early.
+    #[error("{0}")]
+    Drive(DriveError),
+}
+
+impl From<config::ConfigError> for AppError {
+    fn from(e: config::ConfigError) -> Self {
+        AppError::Input(e.to_string())
+    }
+}
+
+impl From<Problems> for AppError {
+    fn from(e: Problems) -> Self {
+        AppError::Input(e.to_string())
+    }
+}
+
+impl From<UnknownPreset> for AppError {
+    fn from(e: UnknownPreset) -> Self {
+        AppError::Input(e.to_string())
+    }
+}
+
+impl From<ReplayError> for AppError {
+    fn from(e: ReplayError) -> Self {
+        AppError::Input(e.to_string())
+    }
+}
+
+impl From<ReadError> for AppError {
+    fn from(e: ReadError) -> Self {
+        AppError::Input(e.to_string())
+    }
+}
+
+impl From<ToolchainError> for AppError {
+    fn from(e: ToolchainError) -> Self {
+        AppError::Environment(e.to_string())
+    }
+}
+
+impl From<NoSandbox> for AppError {
+    fn from(e: NoSandbox) -> Self {
+        AppError::Environment(e.to_string())
+    }
+}
+
+pub(super) fn fault_of(hold: &Hold) -> Result<(), AppError> {
+    match hold.faults().first() {
+        Some(fault) => Err(AppError::Broken {
+            what: fault.what.clone(),
+            help: fault.help.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// A failure as an error of the command.
+pub fn failure_error(failure: &Failure) -> AppError {
+    match failure {
+        Failure::Transient(why) => AppError::Environment(why.clone()),
+        Failure::Fatal { what, help } => AppError::Input(format!("{what}\n  help: {help}")),
+        Failure::Cancelled => AppError::Environment("stopped".into()),
+    }
+}
+
+pub(super) fn nothing_stored() -> AppError {
+    AppError::Input("nothing was run here yet\n  help: `everbench run` comes first; `score` only reads the store".into())
+}

@@ -1,0 +1,202 @@
+//! A project folder as its owner wrote it: the file, the manifest, the models; and what a command
+//! was asked for beside them. Reads files; writes none.
+#![allow(clippy::disallowed_methods, reason = "an impure room")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::AppError;
+use crate::config::{self, Config, ModelConfig};
+use crate::digest::Digest;
+use crate::exec::answer::Replay;
+use crate::oss::inputs::{Answers, ModelSpec, Scoring};
+use crate::subject::{self, Manifest, Preset};
+
+/// What a command was asked for beside the project file.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// See [`config::RunConfig::limit`].
+    pub limit: Option<u32>,
+    /// See [`config::RunConfig::iterations`].
+    pub iterations: Option<u32>,
+    /// See [`config::RunConfig::seed`].
+    pub seed: Option<u64>,
+    /// See [`config::ScoreConfig::penalty`].
+    pub penalty: Option<f64>,
+    /// See [`config::ScoreConfig::scorings`].
+    pub scorings: Vec<Scoring>,
+    /// Only these models.
+    pub models: Vec<String>,
+    /// See [`config::RunConfig::compiler`].
+    pub compiler: Option<String>,
+    /// How many jobs run at once; the number of cores when absent.
+    pub jobs: Option<usize>,
+}
+
+/// A project folder, read.
+pub struct Project {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// Its file.
+    pub config: Config,
+    /// The subject's manifest.
+    pub manifest: Arc<Manifest>,
+    /// Where relative paths of the manifest begin.
+    pub(super) manifest_dir: PathBuf,
+}
+
+impl Project {
+    /// Reads the project in `dir`.
+    pub fn read(dir: &Path) -> Result<Project, AppError> {
+        let path = dir.join(config::FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err(AppError::Input(format!(
+                    "there is no {} in {}\n  help: `everbench init` writes one; `--dir` names another folder",
+                    config::FILE,
+                    dir.display()
+                )));
+            }
+            Err(e) => return Err(AppError::Input(format!("{}: {e}", path.display()))),
+        };
+        let config = Config::parse(&text, &path)?;
+        let (manifest, manifest_dir) = read_manifest(dir, &config)?;
+        Ok(Project {
+            dir: dir.to_path_buf(),
+            config,
+            manifest: Arc::new(manifest),
+            manifest_dir,
+        })
+    }
+
+    /// The store's folder.
+    pub fn store_dir(&self) -> PathBuf {
+        self.dir.join(".everbench").join("store")
+    }
+}
+
+pub(super) fn read_manifest(dir: &Path, config: &Config) -> Result<(Manifest, PathBuf), AppError> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path)
+            .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))
+    };
+    if let Some(path) = &config.subject.manifest {
+        let path = dir.join(path);
+        let manifest = Manifest::parse(&read(&path)?, &path.display().to_string())?;
+        let parent = path.parent().unwrap_or(dir).to_path_buf();
+        return Ok((manifest, parent));
+    }
+    let name = config.subject.preset.as_deref().unwrap_or_default();
+    match subject::preset(name)? {
+        Preset::Text(text) => Ok((
+            Manifest::parse(text, &format!("preset {name}"))?,
+            dir.to_path_buf(),
+        )),
+        Preset::Path(path) => {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+            let manifest = Manifest::parse(&read(&path)?, &path.display().to_string())?;
+            Ok((manifest, path.parent().unwrap_or(dir).to_path_buf()))
+        }
+    }
+}
+
+/// A model with what answers for it.
+pub(super) struct Answering {
+    pub(super) spec: Arc<ModelSpec>,
+    pub(super) replay: Option<Arc<Replay>>,
+}
+
+pub(super) fn models(project: &Project, only: &[String]) -> Result<Vec<Answering>, AppError> {
+    for name in only {
+        if !project.config.models.iter().any(|m| m.name == *name) {
+            let known: Vec<&str> = project
+                .config
+                .models
+                .iter()
+                .map(|m| m.name.as_str())
+                .collect();
+            return Err(AppError::Input(format!(
+                "there is no model `{name}` in {}; there are: {}",
+                config::FILE,
+                known.join(", ")
+            )));
+        }
+    }
+    let wanted = project
+        .config
+        .models
+        .iter()
+        .filter(|m| only.is_empty() || only.contains(&m.name));
+    let found: Vec<Answering> = wanted
+        .map(|m| answering(project, m))
+        .collect::<Result<_, _>>()?;
+    if found.is_empty() {
+        return Err(AppError::Input(format!(
+            "{} names no model\n  help: add a `[[model]]`; `everbench init` in a fresh folder shows some",
+            config::FILE
+        )));
+    }
+    Ok(found)
+}
+
+pub(super) fn answering(project: &Project, model: &ModelConfig) -> Result<Answering, AppError> {
+    let (answers, card, replay) = match (&model.calibration, &model.replay) {
+        (Some(shares), _) => (Answers::Calibration(shares.clone()), None, None),
+        (None, Some(path)) => {
+            let replay = Arc::new(Replay::read(&project.dir.join(path))?);
+            let answers = Answers::Replay {
+                revision: replay.revision.clone(),
+                sampling: replay.sampling.clone(),
+            };
+            (answers, Some(replay.card.clone()), Some(replay))
+        }
+        (None, None) => unreachable!("the project file was checked"),
+    };
+    let spec = ModelSpec {
+        name: model.name.clone(),
+        answers,
+        card: model.card.clone().or(card).unwrap_or_default(),
+    };
+    Ok(Answering {
+        spec: Arc::new(spec),
+        replay,
+    })
+}
+
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The programs that the subject's commands name.
+pub fn programs(manifest: &Manifest) -> Vec<String> {
+    let commands = manifest.build.configure.iter().chain(&manifest.build.build);
+    let mut names: Vec<String> = commands
+        .filter_map(|c| c.first())
+        .map(|t| t.source().to_string())
+        .filter(|name| !name.contains(['{', '/']))
+        .collect();
+    // CMake's default generator runs make.
+    if names.iter().any(|n| n == "cmake") {
+        names.push("make".into());
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Where build trees lie: beside the store, or under `/var/tmp` when the sandboxed user could not
+/// get there (a home directory that is closed to others).
+pub(super) fn trees_dir(project: &Path) -> std::io::Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::create_dir_all(project)?;
+    let project = project.canonicalize()?;
+    let open = project
+        .ancestors()
+        .all(|dir| std::fs::metadata(dir).is_ok_and(|m| m.permissions().mode() & 0o001 != 0));
+    if open {
+        return Ok(project.join("trees"));
+    }
+    let name = Digest::of(project.as_os_str().as_encoded_bytes()).short();
+    Ok(Path::new("/var/tmp").join(format!("everbench-{name}")))
+}
