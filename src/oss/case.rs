@@ -20,7 +20,7 @@ use crate::stats::mix;
 /// An edit of a calibration model: a reply's envelope.
 pub const CALIBRATION: Kind = Kind {
     name: "ask/calibration",
-    version: 1,
+    version: 2,
     nature: Nature::Deterministic,
 };
 

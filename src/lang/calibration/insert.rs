@@ -68,16 +68,6 @@ pub(super) fn breaks_compile(parsed: &Parsed<'_>) -> Vec<(&'static str, Vec<u8>)
             ]
             .concat(),
         ),
-        (
-            "undefined_symbol",
-            at_start(
-                parsed,
-                &format!(
-                    " extern int everbench_undefined_symbol(void); int everbench_probe {unused} \
-                     = everbench_undefined_symbol();"
-                ),
-            ),
-        ),
     ]
 }
 

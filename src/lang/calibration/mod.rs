@@ -27,7 +27,7 @@ pub enum Edit {
     Unchanged,
     /// Other text, the same behaviour.
     Preserving,
-    /// Rejected by the compiler or the linker.
+    /// Rejected by the compiler.
     BreaksCompile,
     /// Compiles and computes something else.
     BreaksBehaviour,

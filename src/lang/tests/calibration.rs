@@ -135,16 +135,17 @@ fn what_breaks_compilation_does_not_build() {
             .iter()
             .filter(|i| i.edit == Edit::BreaksCompile)
             .collect();
-        assert_eq!(items.len(), 5);
+        assert_eq!(items.len(), 4);
         for item in items {
             let text = with([(&d, item)].into_iter());
             let error = build(dir.path(), &text, &["-std=gnu89", "-w"]);
             assert!(error.is_err(), "{} {}", d.name, item.how);
-            let links = item.how == "undefined_symbol";
-            assert_eq!(
-                error.unwrap_err().contains("undefined reference"),
-                links,
-                "{} {}",
+            // The compiler itself must reject it: a linker only sees what a program pulls in, and
+            // then what was planted could not be counted exactly.
+            let error = error.unwrap_err();
+            assert!(
+                !error.contains("undefined reference"),
+                "{} {}: {error}",
                 d.name,
                 item.how
             );
