@@ -177,7 +177,7 @@ impl From<&baseline::Baseline> for BaselineSummary {
             pass_rates: b
                 .pass_rates
                 .iter()
-                .map(|(p, n)| 100.0 * *p as f64 / (*n).max(1) as f64)
+                .map(|(p, n)| tidy(100.0 * *p as f64 / (*n).max(1) as f64))
                 .collect(),
             alerts: b.alerts.len() as u64,
         }

@@ -36,7 +36,13 @@ fn show_tells_all_about_a_function() {
         .run(["list", "--outcome", "fails", "--format", "json"])
         .ok()
         .json();
-    let failing = &listed["rows"][0];
+    // One whose planted error the compiler names.
+    let failing = listed["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|r| r["why"].as_str().is_some_and(|w| w.contains("everbench_")))
+        .unwrap();
     let id = failing["function"].as_str().unwrap();
     let shown = project.run(["show", id, "--model", "breaker"]).ok().out;
     for part in [
