@@ -9,13 +9,11 @@ use std::sync::Arc;
 use crate::ask;
 use crate::cancel::Cancel;
 use crate::digest::Digest;
-use crate::engine::{
-    DriveError, Driver, EngineDb, Executor, Failure, Hold, Ledger, Observer, Registry,
-};
+use crate::engine::{DriveError, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
 use crate::exec::answer::{Calibration, Replay, Replays};
 use crate::exec::toolchain::Toolchain;
 use crate::exec::{Policy, Sandbox};
-use crate::exec::{base, fetch, program, run, runner::Workshop, trees::Trees, verdict};
+use crate::exec::{runner::Workshop, trees::Trees};
 use crate::job::Job;
 use crate::lang::QueryTexts;
 use crate::oss::inputs::Origin;
@@ -525,31 +523,12 @@ fn registry(
     replays: impl Iterator<Item = Arc<Replay>>,
 ) -> Registry {
     let mut registry = Registry::default();
-    let mut add =
-        |kind, urgency, executor: Arc<dyn Executor>| registry.add(kind, urgency, executor);
+    crate::exec::register(&mut registry, shop);
+    let calibration = Calibration {
+        queries: plan.queries.clone(),
+    };
     let replays = replays.map(|r| (r.revision.clone(), r)).collect();
-    add(artifact::SOURCE, 100, Arc::new(fetch::Fetch(shop.clone())));
-    add(artifact::BASE, 90, Arc::new(base::BaseBuild(shop.clone())));
-    // Programs lie in an evictable cache: their runs go first.
-    add(artifact::RUN, 80, Arc::new(run::TestRun(shop.clone())));
-    add(
-        artifact::PROGRAM,
-        70,
-        Arc::new(program::Program(shop.clone())),
-    );
-    add(
-        artifact::VERDICT,
-        50,
-        Arc::new(verdict::Verdict(shop.clone())),
-    );
-    add(artifact::AUDIT, 40, Arc::new(verdict::Audit(shop.clone())));
-    add(
-        case::CALIBRATION,
-        60,
-        Arc::new(Calibration {
-            queries: plan.queries.clone(),
-        }),
-    );
-    add(ask::COMPLETION, 60, Arc::new(Replays(replays)));
+    registry.add(case::CALIBRATION, 60, Arc::new(calibration));
+    registry.add(ask::COMPLETION, 60, Arc::new(Replays(replays)));
     registry
 }

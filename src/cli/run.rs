@@ -7,8 +7,8 @@ use super::common::{
     print,
 };
 use super::progress::{Reporter, duration};
-use crate::app::{App, Options};
-use crate::report::{self, Style};
+use crate::app::{App, AppError, Evaluation, Options};
+use crate::report::{self, Leaderboard, Style};
 
 /// Ask, build, test and score: run what is missing, show the leaderboard.
 #[derive(clap::Args)]
@@ -40,15 +40,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let result = app.run(&options, &cancel, &mut reporter);
     reporter.finish();
     let evaluation = result?;
-    let config = &app.project.config;
-    let seed = options.seed.unwrap_or(config.run.seed);
-    let board = report::leaderboard(
-        &evaluation,
-        &config.score,
-        &app.project.manifest,
-        options.penalty,
-        seed,
-    )?;
+    let board = board(&app, &options, &evaluation)?;
     match args.format {
         Format::Json => print(&json(&board))?,
         Format::Text => {
@@ -60,11 +52,32 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             ))?;
         }
     }
-    Ok(if board.missing.is_empty() {
+    Ok(code(&board))
+}
+
+/// The leaderboard of an evaluation, with the project's settings where no option replaces them.
+pub fn board(
+    app: &App,
+    options: &Options,
+    evaluation: &Evaluation,
+) -> Result<Leaderboard, AppError> {
+    let config = &app.project.config;
+    report::leaderboard(
+        evaluation,
+        &config.score,
+        &app.project.manifest,
+        options.penalty,
+        options.seed.unwrap_or(config.run.seed),
+    )
+}
+
+/// The exit code that goes with a leaderboard.
+pub fn code(board: &Leaderboard) -> u8 {
+    if board.missing.is_empty() {
         exit::OK
     } else {
         exit::INCOMPLETE
-    })
+    }
 }
 
 /// A document as JSON text.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::common::{CliResult, EvaluationArgs, Format, colour, exit, options, print};
-use super::run::json;
+use super::run::{board, code, json};
 use crate::app::{App, AppError};
 use crate::oss::scoring::{self, RawRow, Unranked, Weights};
 use crate::report::{self, Style};
@@ -30,24 +30,12 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let app = App::open_to_score(dir)?;
     let options = options(&args.evaluation, None);
     let evaluation = app.score(&options)?;
-    let config = &app.project.config;
-    let seed = options.seed.unwrap_or(config.run.seed);
-    let board = report::leaderboard(
-        &evaluation,
-        &config.score,
-        &app.project.manifest,
-        options.penalty,
-        seed,
-    )?;
+    let board = board(&app, &options, &evaluation)?;
     match args.format {
         Format::Json => print(&json(&board))?,
         Format::Text => print(&report::text(&board, Style { colour: colour() }))?,
     }
-    Ok(if board.missing.is_empty() {
-        exit::OK
-    } else {
-        exit::INCOMPLETE
-    })
+    Ok(code(&board))
 }
 
 fn raw(path: &Path, format: Format) -> CliResult {

@@ -40,3 +40,27 @@ mod words;
 
 pub use command::{Bind, Collected, Command, Ended, Limit, Limits, SandboxError, Status, Usage};
 pub use sandbox::{Features, Metering, NoSandbox, Policy, Sandbox};
+
+use std::sync::Arc;
+
+use crate::engine::Registry;
+use crate::oss::artifact;
+
+/// Registers what this room runs on a subject. Programs lie in an evictable cache, so their runs
+/// go first; models are registered by whoever knows them.
+pub fn register(registry: &mut Registry, shop: &Arc<runner::Workshop>) {
+    registry.add(artifact::SOURCE, 100, Arc::new(fetch::Fetch(shop.clone())));
+    registry.add(artifact::BASE, 90, Arc::new(base::BaseBuild(shop.clone())));
+    registry.add(artifact::RUN, 80, Arc::new(run::TestRun(shop.clone())));
+    registry.add(
+        artifact::PROGRAM,
+        70,
+        Arc::new(program::Program(shop.clone())),
+    );
+    registry.add(
+        artifact::VERDICT,
+        50,
+        Arc::new(verdict::Verdict(shop.clone())),
+    );
+    registry.add(artifact::AUDIT, 40, Arc::new(verdict::Audit(shop.clone())));
+}

@@ -11,7 +11,7 @@ use everbench::engine::{Db, Driver, EngineDb, Executor, Hold, Registry, fold};
 use everbench::exec::runner::Workshop;
 use everbench::exec::toolchain::Toolchain;
 use everbench::exec::trees::Trees;
-use everbench::exec::{Limits, Policy, Sandbox, base, program, run, verdict};
+use everbench::exec::{Limits, Policy, Sandbox};
 use everbench::lang::QueryTexts;
 use everbench::oss::artifact::{self, VerdictDoc};
 use everbench::oss::case::{self, Outcome};
@@ -119,26 +119,10 @@ impl Lab {
     }
 
     fn registry(&self, models: Option<Arc<dyn Executor>>) -> Registry {
-        let shop = &self.shop;
         let mut registry = Registry::default();
-        let mut add = |kind, urgency, executor: Arc<dyn Executor>| {
-            registry.add(kind, urgency, executor);
-        };
-        add(artifact::BASE, 90, Arc::new(base::BaseBuild(shop.clone())));
-        add(artifact::RUN, 80, Arc::new(run::TestRun(shop.clone())));
-        add(
-            artifact::PROGRAM,
-            70,
-            Arc::new(program::Program(shop.clone())),
-        );
-        add(
-            artifact::VERDICT,
-            50,
-            Arc::new(verdict::Verdict(shop.clone())),
-        );
-        add(artifact::AUDIT, 40, Arc::new(verdict::Audit(shop.clone())));
+        everbench::exec::register(&mut registry, &self.shop);
         if let Some(models) = models {
-            add(COMPLETION, 60, models);
+            registry.add(COMPLETION, 60, models);
         }
         registry
     }
