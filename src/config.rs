@@ -16,8 +16,9 @@ pub const FILE: &str = "everbench.toml";
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// What is tested.
-    pub subject: SubjectRef,
+    /// What is tested: `[subject]`, or several `[[subject]]`.
+    #[serde(rename = "subject", deserialize_with = "one_or_many")]
+    pub subjects: Vec<SubjectRef>,
     /// What is usual for a run.
     #[serde(default)]
     pub run: RunConfig,
@@ -29,14 +30,42 @@ pub struct Config {
     pub models: Vec<ModelConfig>,
 }
 
-/// Which subject: one of the two.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+/// Which subject (a preset or a manifest), and what is usual for it in place of `[run]`.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SubjectRef {
     /// The name of a manifest that comes with the program.
     pub preset: Option<String>,
     /// The path of a manifest, relative to the project file.
     pub manifest: Option<PathBuf>,
+    /// See [`RunConfig::limit`].
+    pub limit: Option<u32>,
+    /// See [`RunConfig::iterations`].
+    pub iterations: Option<u32>,
+    /// See [`ScoreConfig::penalty`].
+    pub penalty: Option<f64>,
+}
+
+/// A table, or an array of them.
+fn one_or_many<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<SubjectRef>, D::Error> {
+    struct Either;
+    impl<'de> serde::de::Visitor<'de> for Either {
+        type Value = Vec<SubjectRef>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a table `[subject]`, or several `[[subject]]`")
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            let one = SubjectRef::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+            Ok(vec![one])
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(serde::de::value::SeqAccessDeserializer::new(seq))
+        }
+    }
+    d.deserialize_any(Either)
 }
 
 /// What is usual for a run; every value can be given on the command line instead.
@@ -151,14 +180,25 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), String> {
-        match (&self.subject.preset, &self.subject.manifest) {
-            (Some(_), Some(_)) => {
-                return Err("[subject] has both `preset` and `manifest`: give one".into());
+        if self.subjects.is_empty() {
+            return Err("there is no subject: add a `[[subject]]`".into());
+        }
+        for subject in &self.subjects {
+            match (&subject.preset, &subject.manifest) {
+                (Some(_), Some(_)) => {
+                    return Err("[subject] has both `preset` and `manifest`: give one".into());
+                }
+                (None, None) => {
+                    return Err("[subject] needs `preset = \"...\"` or `manifest = \"...\"`".into());
+                }
+                _ => {}
             }
-            (None, None) => {
-                return Err("[subject] needs `preset = \"...\"` or `manifest = \"...\"`".into());
+            if subject.iterations == Some(0) || subject.limit == Some(0) {
+                return Err("[subject] `iterations` and `limit` must be at least 1".into());
             }
-            _ => {}
+            if subject.penalty.is_some_and(|p| !p.is_finite() || p < 0.0) {
+                return Err("[subject] `penalty` must be a number of points, 0 or more".into());
+            }
         }
         let mut names = std::collections::BTreeSet::new();
         for model in &self.models {
@@ -292,7 +332,20 @@ mod tests {
     fn the_default_file_is_valid() {
         let config = parse(&default_text("preset = \"oniguruma\"")).unwrap();
         assert_eq!(config.models.len(), 4);
-        assert_eq!(config.subject.preset.as_deref(), Some("oniguruma"));
+        assert_eq!(config.subjects[0].preset.as_deref(), Some("oniguruma"));
+    }
+
+    #[test]
+    fn several_subjects_are_an_array() {
+        let text = "[[subject]]\npreset = \"a\"\nlimit = 5\n[[subject]]\nmanifest = \"b.toml\"\n";
+        let subjects = parse(text).unwrap().subjects;
+        assert_eq!(
+            (subjects.len(), subjects[0].limit, subjects[1].limit),
+            (2, Some(5), None)
+        );
+        insta::assert_snapshot!(parse("[[subject]]\npreset = \"a\"\nlimits = 5\n").unwrap_err());
+        insta::assert_snapshot!(parse("subject = 3\n").unwrap_err());
+        insta::assert_snapshot!(parse("subject = []\n").unwrap_err());
     }
 
     #[test]

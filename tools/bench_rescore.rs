@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use everbench::app::{self, App, Evaluation, Options, World};
+use everbench::app::{self, App, Evaluation, Options, SubjectBoard, World};
 use everbench::digest::Digest;
 use everbench::engine::{Hold, Ledger};
 use everbench::oss::inputs::Answers;
@@ -435,20 +435,29 @@ fn evaluate_anew(
 ) -> Fallible<(String, BTreeMap<String, u64>)> {
     let app = App::open_to_score(dir)?;
     let world = with_code(app.world(options)?, code);
-    let (settings, subject) = (world.settings, world.subject);
-    let (board, hold) = app::board(&world.db, settings, subject, &world.models, &world.scorings);
+    let (boards, hold) = app::boards(&world.db, &world.benches, &world.models, &world.scorings);
+    let boards = app
+        .project
+        .subjects
+        .iter()
+        .zip(boards)
+        .map(|(subject, board)| SubjectBoard {
+            manifest: subject.manifest.clone(),
+            commit: String::new(),
+            board,
+        })
+        .collect();
     if code != "reference" {
         let reader = app.store.reader()?;
         StoreLedger::new(app.store.clone(), &reader, app::TOOL).remember(world.db.take_rows());
     }
     let evaluation = Evaluation {
-        board,
+        boards,
         missing: by_kind(&hold),
         failures: Vec::new(),
         executed: BTreeMap::new(),
         reused: BTreeMap::new(),
         stopped: false,
-        commit: String::new(),
         compiler: String::new(),
         world,
     };
@@ -475,11 +484,12 @@ fn by_kind(hold: &Hold) -> BTreeMap<String, u64> {
 fn leaderboard(app: &App, evaluation: &Evaluation, options: &Options) -> Fallible<String> {
     let project = &app.project;
     let seed = project.config.run.seed;
+    let penalties = project.subjects.iter();
+    let penalties = penalties.map(|s| (s.manifest.name.clone(), options.penalty));
     let board = report::leaderboard(
         evaluation,
         &project.config.score,
-        &project.manifest,
-        options.penalty,
+        &penalties.collect(),
         seed,
     )?;
     let mut rows = serde_json::to_value(&board.rows)?;
@@ -498,13 +508,13 @@ fn finish_edit(dir: &Path, way: &str, started: Instant) -> Fallible<Said> {
     if way == "reference" {
         world = with_code(world, way);
     }
-    let (settings, subject) = (world.settings, world.subject);
+    let benches = world.benches.clone();
     let (models, scorings) = (world.models.clone(), world.scorings.clone());
     let ledger = StoreLedger::new(app.store.clone(), &app.store.reader()?, app::TOOL);
     let registry = fakes::registry();
     let mut said: Option<Said> = None;
     loop {
-        let (_, hold) = app::board(&world.db, settings, subject, &models, &scorings);
+        let (_, hold) = app::boards(&world.db, &benches, &models, &scorings);
         if way == "ours" {
             ledger.remember(world.db.take_rows());
         }

@@ -18,47 +18,65 @@ use std::sync::Arc;
 pub struct World {
     /// The database.
     pub db: EngineDb,
-    /// See [`Settings`].
-    pub settings: Settings,
-    /// See [`Subject`].
-    pub subject: Subject,
+    /// In the project's order.
+    pub benches: Vec<Bench>,
     /// In the project's order.
     pub models: Vec<Model>,
     /// Which scorings are wanted.
     pub scorings: Vec<Scoring>,
 }
 
+/// A subject with what is set for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Bench {
+    /// See [`Settings`].
+    pub settings: Settings,
+    /// See [`Subject`].
+    pub subject: Subject,
+}
+
 /// What an evaluation starts from, before there is a database.
 pub(super) struct Plan {
-    pub(super) manifest: Arc<Manifest>,
-    pub(super) origin: Origin,
-    pub(super) toolchain: Arc<[u8]>,
+    pub(super) subjects: Vec<SubjectPlan>,
     pub(super) queries: Arc<QueryTexts>,
     pub(super) template: Arc<str>,
-    pub(super) limit: Option<u32>,
-    pub(super) iterations: u32,
     pub(super) seed: u64,
     pub(super) models: Vec<Arc<ModelSpec>>,
     pub(super) scorings: Vec<Scoring>,
 }
 
+/// What is one subject's own in it.
+pub(super) struct SubjectPlan {
+    pub(super) manifest: Arc<Manifest>,
+    pub(super) origin: Origin,
+    pub(super) toolchain: Arc<[u8]>,
+    pub(super) limit: Option<u32>,
+    pub(super) iterations: u32,
+}
+
 impl Plan {
     pub(super) fn world(&self, reader: &Reader) -> World {
         let db = EngineDb::new(Arc::new(reader.clone()));
-        let settings = Settings::new(
-            &db,
-            self.queries.clone(),
-            self.template.clone(),
-            self.limit,
-            self.iterations,
-            self.seed,
-        );
-        let subject = Subject::new(
-            &db,
-            self.manifest.clone(),
-            self.origin,
-            self.toolchain.clone(),
-        );
+        let benches = self
+            .subjects
+            .iter()
+            .map(|plan| Bench {
+                settings: Settings::new(
+                    &db,
+                    self.queries.clone(),
+                    self.template.clone(),
+                    plan.limit,
+                    plan.iterations,
+                    self.seed,
+                ),
+                subject: Subject::new(
+                    &db,
+                    plan.manifest.clone(),
+                    plan.origin,
+                    plan.toolchain.clone(),
+                ),
+            })
+            .collect();
         let models = self
             .models
             .iter()
@@ -66,8 +84,7 @@ impl Plan {
             .collect();
         World {
             db,
-            settings,
-            subject,
+            benches,
             models,
             scorings: self.scorings.clone(),
         }
@@ -96,10 +113,20 @@ pub struct Board {
     pub baseline: Option<Arc<baseline::Baseline>>,
 }
 
-/// The outcome of a run or of a scoring.
-pub struct Evaluation {
+/// A subject's board, and what it was measured on.
+pub struct SubjectBoard {
+    /// The subject.
+    pub manifest: Arc<Manifest>,
+    /// Which source it was: a version, or a snapshot's digest.
+    pub commit: String,
     /// The rows.
     pub board: Board,
+}
+
+/// The outcome of a run or of a scoring.
+pub struct Evaluation {
+    /// In the project's order; at least one.
+    pub boards: Vec<SubjectBoard>,
     /// What is still missing, by kind.
     pub missing: BTreeMap<String, u64>,
     /// Why.
@@ -110,15 +137,32 @@ pub struct Evaluation {
     pub reused: BTreeMap<String, u64>,
     /// True if it was stopped.
     pub stopped: bool,
-    /// Which source it was: a version, or a snapshot's digest.
-    pub commit: String,
     /// The compiler's version line.
     pub compiler: String,
     /// The database, to ask more of.
     pub world: World,
 }
 
-/// The root query: the rows of all models and scorings, and what stands in their way.
+/// The root query: the boards of all subjects, and what stands in their way.
+pub fn boards(
+    db: &EngineDb,
+    benches: &[Bench],
+    models: &[Model],
+    scorings: &[Scoring],
+) -> (Vec<Board>, Hold) {
+    let mut hold = Hold::default();
+    let boards = benches
+        .iter()
+        .map(|bench| {
+            let (board, h) = board(db, bench.settings, bench.subject, models, scorings);
+            hold.merge(&h);
+            board
+        })
+        .collect();
+    (boards, hold.settle())
+}
+
+/// The rows of all models and scorings on one subject.
 pub fn board(
     db: &EngineDb,
     settings: Settings,

@@ -31,12 +31,12 @@ mod error;
 mod project;
 
 pub use audit::Audited;
-pub use board::{Board, Evaluation, RowResult, World, board};
+pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
 pub use error::{AppError, failure_error};
-pub use project::{Options, Project, programs};
+pub use project::{Options, Project, ProjectSubject, programs};
 
 use audit::audits;
-use board::Plan;
+use board::{Plan, SubjectPlan};
 use error::{fault_of, nothing_stored};
 use project::{Answering, cores, models, trees_dir};
 
@@ -118,7 +118,7 @@ impl App {
             .compiler
             .as_ref()
             .unwrap_or(&self.project.config.run.compiler);
-        let tools = Toolchain::probe(compiler, &programs(&self.project.manifest))?;
+        let tools = Toolchain::probe(compiler)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
         // All that was asked for may be there: then no sandbox and no cache is needed.
@@ -139,8 +139,11 @@ impl App {
     pub fn score(&self, options: &Options) -> Result<Evaluation, AppError> {
         let answering = models(&self.project, &options.models)?;
         let plan = self.plan(options, &answering, None)?;
-        let compiler = self
-            .surrounding("compiler")?
+        let compiler = match plan.subjects.first() {
+            Some(first) => self.surrounding(&first.manifest.name, "compiler")?,
+            None => None,
+        };
+        let compiler = compiler
             .map(|b| String::from_utf8_lossy(&b).into_owned())
             .unwrap_or_default();
         let evaluation = self.drive(&plan, None, &Cancel::new(), &mut ())?;
@@ -166,7 +169,7 @@ impl App {
             .compiler
             .as_ref()
             .unwrap_or(&self.project.config.run.compiler);
-        let tools = Toolchain::probe(compiler, &programs(&self.project.manifest))?;
+        let tools = Toolchain::probe(compiler)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
         let shop = Arc::new(self.workshop(tools)?);
@@ -184,13 +187,18 @@ impl App {
             cores: options.jobs.unwrap_or_else(cores),
             cancel: cancel.clone(),
         };
-        let (settings, subject, models) = (world.settings, world.subject, world.models.clone());
+        let (benches, models) = (world.benches.clone(), world.models.clone());
         let driven = driver
             .drive(&mut world.db, observer, |db| {
-                match audits(db, settings, subject, &models) {
-                    Ok(audited) => (audited, Hold::default()),
-                    Err(hold) => (Vec::new(), hold),
+                let mut audited = Vec::new();
+                let mut hold = Hold::default();
+                for bench in &benches {
+                    match audits(db, bench.settings, bench.subject, &models) {
+                        Ok(some) => audited.extend(some),
+                        Err(h) => hold.merge(&h),
+                    }
                 }
+                (audited, hold)
             })
             .map_err(AppError::Drive)?;
         fault_of(&driven.hold)?;
@@ -222,27 +230,11 @@ impl App {
         tools: Option<&Toolchain>,
     ) -> Result<Plan, AppError> {
         let run = &self.project.config.run;
-        let manifest = self.project.manifest.clone();
-        let toolchain: Arc<[u8]> = match tools {
-            Some(tools) => tools.identity.canonical().into(),
-            None => match self.surrounding("toolchain")? {
-                Some(bytes) => bytes,
-                None => return Err(nothing_stored()),
-            },
-        };
-        let origin = match &manifest.source {
-            Source::Crate(_) => Origin::Manifest,
-            Source::Directory(directory) if tools.is_some() => {
-                let path = self.project.manifest_dir.join(&directory.path);
-                let tree =
-                    source::read_directory(&path, &directory.ignore, &source::Limits::default())?;
-                Origin::Snapshot(self.adopt_tree(&tree)?)
-            }
-            Source::Directory(_) => match self.surrounding("snapshot")? {
-                Some(bytes) => Origin::Snapshot(Digest::of(&bytes)),
-                None => return Err(nothing_stored()),
-            },
-        };
+        let subjects = self.project.chosen(&options.subjects)?;
+        let subjects: Vec<SubjectPlan> = subjects
+            .into_iter()
+            .map(|subject| self.subject_plan(options, subject, tools))
+            .collect::<Result<_, _>>()?;
         let read = |path: PathBuf| {
             std::fs::read_to_string(&path)
                 .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))
@@ -266,15 +258,9 @@ impl App {
         };
         let score = &self.project.config.score;
         Ok(Plan {
-            origin,
-            toolchain,
+            subjects,
             queries: Arc::new(queries),
             template,
-            limit: options.limit.or(run.limit),
-            iterations: options
-                .iterations
-                .or(run.iterations)
-                .unwrap_or(manifest.scoring.iterations),
             seed: options.seed.unwrap_or(run.seed),
             models: answering.iter().map(|a| a.spec.clone()).collect(),
             scorings: if options.scorings.is_empty() {
@@ -282,6 +268,49 @@ impl App {
             } else {
                 options.scorings.clone()
             },
+        })
+    }
+
+    fn subject_plan(
+        &self,
+        options: &Options,
+        subject: &ProjectSubject,
+        tools: Option<&Toolchain>,
+    ) -> Result<SubjectPlan, AppError> {
+        let run = &self.project.config.run;
+        let manifest = subject.manifest.clone();
+        let toolchain: Arc<[u8]> = match tools {
+            Some(tools) => tools
+                .identity_with(&programs(&manifest))?
+                .canonical()
+                .into(),
+            None => match self.surrounding(&manifest.name, "toolchain")? {
+                Some(bytes) => bytes,
+                None => return Err(nothing_stored()),
+            },
+        };
+        let origin = match &manifest.source {
+            Source::Crate(_) => Origin::Manifest,
+            Source::Directory(directory) if tools.is_some() => {
+                let path = subject.manifest_dir.join(&directory.path);
+                let tree =
+                    source::read_directory(&path, &directory.ignore, &source::Limits::default())?;
+                Origin::Snapshot(self.adopt_tree(&tree)?)
+            }
+            Source::Directory(_) => match self.surrounding(&manifest.name, "snapshot")? {
+                Some(bytes) => Origin::Snapshot(Digest::of(&bytes)),
+                None => return Err(nothing_stored()),
+            },
+        };
+        Ok(SubjectPlan {
+            origin,
+            toolchain,
+            limit: options.limit.or(subject.config.limit).or(run.limit),
+            iterations: options
+                .iterations
+                .or(subject.config.iterations)
+                .or(run.iterations)
+                .unwrap_or(manifest.scoring.iterations),
             manifest,
         })
     }
@@ -306,28 +335,30 @@ impl App {
 
     /// Notes what this machine ran with, so that `score` can be asked where there is no compiler.
     fn remember_surroundings(&self, plan: &Plan, tools: &Toolchain) -> Result<(), AppError> {
-        let note = |name: &str, bytes: &[u8]| -> Result<(), AppError> {
-            let digest = Digest::of(bytes);
-            if self.store.reader()?.root(&format!("surroundings/{name}"))? != Some(digest) {
-                self.store.put_blobs(&[bytes])?;
-                self.store
-                    .set_root(&format!("surroundings/{name}"), digest)?;
+        for subject in &plan.subjects {
+            let note = |what: &str, bytes: &[u8]| -> Result<(), AppError> {
+                let name = surrounding_name(&subject.manifest.name, what);
+                let digest = Digest::of(bytes);
+                if self.store.reader()?.root(&name)? != Some(digest) {
+                    self.store.put_blobs(&[bytes])?;
+                    self.store.set_root(&name, digest)?;
+                }
+                Ok(())
+            };
+            note("toolchain", &subject.toolchain)?;
+            note("compiler", tools.version.as_bytes())?;
+            if let Origin::Snapshot(digest) = subject.origin
+                && let Some(bytes) = self.store.reader()?.blob(&digest)?
+            {
+                note("snapshot", &bytes)?;
             }
-            Ok(())
-        };
-        note("toolchain", &plan.toolchain)?;
-        note("compiler", tools.version.as_bytes())?;
-        if let Origin::Snapshot(digest) = plan.origin
-            && let Some(bytes) = self.store.reader()?.blob(&digest)?
-        {
-            note("snapshot", &bytes)?;
         }
         Ok(())
     }
 
-    fn surrounding(&self, name: &str) -> Result<Option<Arc<[u8]>>, AppError> {
+    fn surrounding(&self, subject: &str, what: &str) -> Result<Option<Arc<[u8]>>, AppError> {
         let reader = self.store.reader()?;
-        match reader.root(&format!("surroundings/{name}"))? {
+        match reader.root(&surrounding_name(subject, what))? {
             Some(digest) => Ok(reader.blob(&digest)?),
             None => Ok(None),
         }
@@ -344,7 +375,7 @@ impl App {
     ) -> Result<
         (
             World,
-            Board,
+            Vec<Board>,
             Hold,
             Vec<(Job, Failure)>,
             BTreeMap<String, u64>,
@@ -358,9 +389,9 @@ impl App {
             let reader = self.store.reader()?;
             let mut world = plan.world(&reader);
             let ledger = StoreLedger::new(self.store.clone(), &reader, TOOL);
-            let (settings, subject) = (world.settings, world.subject);
-            let (models, scorings) = (world.models.clone(), world.scorings.clone());
-            let root = |db: &EngineDb| board(db, settings, subject, &models, &scorings);
+            let (benches, models) = (world.benches.clone(), world.models.clone());
+            let scorings = world.scorings.clone();
+            let root = |db: &EngineDb| boards(db, &benches, &models, &scorings);
             let result = match executors {
                 Some((registry, jobs)) => {
                     let driver = Driver {
@@ -388,9 +419,9 @@ impl App {
                 }
             };
             match result {
-                Ok((board, hold, failures, executed, stopped)) => {
+                Ok((boards, hold, failures, executed, stopped)) => {
                     fault_of(&hold)?;
-                    return Ok((world, board, hold, failures, executed, stopped));
+                    return Ok((world, boards, hold, failures, executed, stopped));
                 }
                 Err(DriveError::Corrupt(digests)) => {
                     let mut taken = 0;
@@ -412,9 +443,9 @@ impl App {
     #[allow(clippy::type_complexity)]
     fn finish(
         &self,
-        (world, board, hold, failures, executed, stopped): (
+        (world, boards, hold, failures, executed, stopped): (
             World,
-            Board,
+            Vec<Board>,
             Hold,
             Vec<(Job, Failure)>,
             BTreeMap<String, u64>,
@@ -429,11 +460,19 @@ impl App {
         }
         let mut reused = BTreeMap::new();
         if hold.is_empty() {
-            self.keep_manifest(&world)?;
-            let args = (&world.models, &world.scorings);
-            if let Ok(uses) =
-                leaderboard::uses(&world.db, world.settings, world.subject, args.0, args.1)
-            {
+            let mut uses: Result<BTreeMap<String, u64>, Hold> = Ok(BTreeMap::new());
+            for bench in &world.benches {
+                self.keep_manifest(&world, *bench)?;
+                let (db, args) = (&world.db, (&world.models, &world.scorings));
+                let more = leaderboard::uses(db, bench.settings, bench.subject, args.0, args.1);
+                uses = uses.and_then(|mut sum| {
+                    for (kind, n) in more? {
+                        *sum.entry(kind).or_default() += n;
+                    }
+                    Ok(sum)
+                });
+            }
+            if let Ok(uses) = uses {
                 reused = uses;
                 for (kind, n) in &executed {
                     let left = reused.get(kind).copied().unwrap_or(0).saturating_sub(*n);
@@ -445,27 +484,35 @@ impl App {
                 StoreLedger::new(self.store.clone(), &self.store.reader()?, TOOL).remember(rows);
             }
         }
-        let commit = match (&plan.manifest.source, plan.origin) {
-            (Source::Crate(c), _) => format!("{} {}", c.name, c.version),
-            (_, Origin::Snapshot(digest)) => digest.short(),
-            _ => String::new(),
-        };
+        let boards = plan
+            .subjects
+            .iter()
+            .zip(boards)
+            .map(|(subject, board)| SubjectBoard {
+                manifest: subject.manifest.clone(),
+                commit: match (&subject.manifest.source, subject.origin) {
+                    (Source::Crate(c), _) => format!("{} {}", c.name, c.version),
+                    (_, Origin::Snapshot(digest)) => digest.short(),
+                    _ => String::new(),
+                },
+                board,
+            })
+            .collect();
         Ok(Evaluation {
-            board,
+            boards,
             missing,
             failures,
             executed,
             reused,
             stopped,
-            commit,
             compiler,
             world,
         })
     }
 
     /// Stores the list of everything the rows rest on, unless it is stored already.
-    fn keep_manifest(&self, world: &World) -> Result<(), AppError> {
-        let (db, settings, subject) = (&world.db, world.settings, world.subject);
+    fn keep_manifest(&self, world: &World, bench: Bench) -> Result<(), AppError> {
+        let (db, settings, subject) = (&world.db, bench.settings, bench.subject);
         let Ok(digest) =
             leaderboard::evaluation_digest(db, settings, subject, &world.models, &world.scorings)
         else {
@@ -506,6 +553,11 @@ impl App {
         }
         Ok(())
     }
+}
+
+/// The root under which what a subject was last run with is noted.
+fn surrounding_name(subject: &str, what: &str) -> String {
+    format!("surroundings/{subject}/{what}")
 }
 
 /// The job whose output is a directory's snapshot: nothing ran for it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::AppError;
-use crate::config::{self, Config, ModelConfig};
+use crate::config::{self, Config, ModelConfig, SubjectRef};
 use crate::digest::Digest;
 use crate::exec::answer::Replay;
 use crate::oss::inputs::{Answers, ModelSpec, Scoring};
@@ -27,6 +27,8 @@ pub struct Options {
     pub scorings: Vec<Scoring>,
     /// Only these models.
     pub models: Vec<String>,
+    /// Only these subjects.
+    pub subjects: Vec<String>,
     /// See [`config::RunConfig::compiler`].
     pub compiler: Option<String>,
     /// How many jobs run at once; the number of cores when absent.
@@ -39,8 +41,17 @@ pub struct Project {
     pub dir: PathBuf,
     /// Its file.
     pub config: Config,
-    /// The subject's manifest.
+    /// What is tested, in the file's order; at least one, names unique.
+    pub subjects: Vec<ProjectSubject>,
+}
+
+/// A subject of a project.
+#[derive(Clone)]
+pub struct ProjectSubject {
+    /// Its manifest.
     pub manifest: Arc<Manifest>,
+    /// What the project file says of it.
+    pub config: SubjectRef,
     /// Where relative paths of the manifest begin.
     pub(super) manifest_dir: PathBuf,
 }
@@ -61,13 +72,45 @@ impl Project {
             Err(e) => return Err(AppError::Input(format!("{}: {e}", path.display()))),
         };
         let config = Config::parse(&text, &path)?;
-        let (manifest, manifest_dir) = read_manifest(dir, &config)?;
+        let mut subjects: Vec<ProjectSubject> = Vec::new();
+        for subject in &config.subjects {
+            let (manifest, manifest_dir) = read_manifest(dir, subject)?;
+            if subjects.iter().any(|s| s.manifest.name == manifest.name) {
+                return Err(AppError::Input(format!(
+                    "{}: two subjects are called `{}`\n  help: change `name` in one of their manifests",
+                    path.display(),
+                    manifest.name
+                )));
+            }
+            subjects.push(ProjectSubject {
+                manifest: Arc::new(manifest),
+                config: subject.clone(),
+                manifest_dir,
+            });
+        }
         Ok(Project {
             dir: dir.to_path_buf(),
             config,
-            manifest: Arc::new(manifest),
-            manifest_dir,
+            subjects,
         })
+    }
+
+    /// The subjects called by `names`; all when there is no name.
+    pub fn chosen(&self, names: &[String]) -> Result<Vec<&ProjectSubject>, AppError> {
+        let known: Vec<&str> = self
+            .subjects
+            .iter()
+            .map(|s| s.manifest.name.as_str())
+            .collect();
+        if let Some(name) = names.iter().find(|n| !known.contains(&n.as_str())) {
+            return Err(AppError::Input(format!(
+                "there is no subject `{name}` in {}; there are: {}",
+                config::FILE,
+                known.join(", ")
+            )));
+        }
+        let chosen = |s: &&ProjectSubject| names.is_empty() || names.contains(&s.manifest.name);
+        Ok(self.subjects.iter().filter(chosen).collect())
     }
 
     /// The store's folder.
@@ -76,18 +119,18 @@ impl Project {
     }
 }
 
-pub(super) fn read_manifest(dir: &Path, config: &Config) -> Result<(Manifest, PathBuf), AppError> {
+fn read_manifest(dir: &Path, subject: &SubjectRef) -> Result<(Manifest, PathBuf), AppError> {
     let read = |path: &Path| {
         std::fs::read_to_string(path)
             .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))
     };
-    if let Some(path) = &config.subject.manifest {
+    if let Some(path) = &subject.manifest {
         let path = dir.join(path);
         let manifest = Manifest::parse(&read(&path)?, &path.display().to_string())?;
         let parent = path.parent().unwrap_or(dir).to_path_buf();
         return Ok((manifest, parent));
     }
-    let name = config.subject.preset.as_deref().unwrap_or_default();
+    let name = subject.preset.as_deref().unwrap_or_default();
     match subject::preset(name)? {
         Preset::Text(text) => Ok((
             Manifest::parse(text, &format!("preset {name}"))?,

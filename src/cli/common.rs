@@ -133,6 +133,9 @@ pub struct EvaluationArgs {
     /// Only this model; may be given several times.
     #[arg(long = "model", value_name = "NAME")]
     pub models: Vec<String>,
+    /// Only this subject of several; may be given several times.
+    #[arg(long = "subject", value_name = "NAME")]
+    pub subjects: Vec<String>,
     /// Only this scoring; may be given twice.
     #[arg(long = "scoring", value_name = "WHICH", value_enum)]
     pub scorings: Vec<ScoringArg>,
@@ -175,6 +178,7 @@ pub fn options(evaluation: &EvaluationArgs, execution: Option<&ExecutionArgs>) -
             })
             .collect(),
         models: evaluation.models.clone(),
+        subjects: evaluation.subjects.clone(),
         compiler: execution.and_then(|e| e.compiler.clone()),
         jobs: execution.and_then(|e| e.jobs).map(usize::from),
     }

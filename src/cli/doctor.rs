@@ -1,5 +1,6 @@
 //! `everbench doctor`
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::common::{CliResult, exit, print};
@@ -36,15 +37,16 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         Ok(project) => say(
             true,
             "project",
-            &format!("{} tests `{}`", dir.display(), project.manifest.name),
+            &format!("{} tests {}", dir.display(), names(project)),
         ),
         Err(e) => say(false, "project", &e.to_string()),
     }
-    let programs = project
-        .as_ref()
-        .map(|p| crate::app::programs(&p.manifest))
-        .unwrap_or_default();
-    match Toolchain::probe(&compiler, &[]) {
+    let programs: BTreeSet<String> = project
+        .iter()
+        .flat_map(|p| &p.subjects)
+        .flat_map(|s| crate::app::programs(&s.manifest))
+        .collect();
+    match Toolchain::probe(&compiler) {
         Ok(tools) => {
             say(
                 true,
@@ -101,4 +103,10 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     } else {
         exit::ENVIRONMENT
     })
+}
+
+fn names(project: &Project) -> String {
+    let names = project.subjects.iter();
+    let names: Vec<String> = names.map(|s| format!("`{}`", s.manifest.name)).collect();
+    names.join(", ")
 }

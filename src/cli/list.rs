@@ -44,8 +44,13 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let db = &world.db;
     let mut rows = Vec::new();
     let mut missing = 0;
-    for model in &world.models {
-        let cases = match leaderboard::cases_of(db, world.settings, world.subject, *model) {
+    let pairs = world
+        .benches
+        .iter()
+        .flat_map(|bench| world.models.iter().map(move |model| (bench, model)));
+    for (bench, model) in pairs {
+        let subject = &bench.subject.manifest(db).name;
+        let cases = match leaderboard::cases_of(db, bench.settings, bench.subject, *model) {
             Ok(cases) => cases,
             Err(hold) => {
                 if !hold.faults().is_empty() || !hold.corrupt_blobs().is_empty() {
@@ -78,13 +83,13 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             let planted = match &model.spec(db).answers {
                 Answers::Calibration(shares) => {
                     let name = &model.spec(db).name;
-                    let seed = world.settings.seed(db);
+                    let seed = bench.settings.seed(db);
                     Some(calibration_edit(shares, name, seed, &function.id).0.name())
                 }
                 Answers::Replay { .. } => None,
             };
             rows.push(serde_json::json!({
-                "function": function.id, "path": function.path, "model": model.spec(db).name,
+                "subject": subject, "function": function.id, "path": function.path, "model": model.spec(db).name,
                 "planted": planted,
                 "outcome": case.outcome.name(), "compiles": case.compiles,
                 "stage": verdict.and_then(|v| v.stage), "why": why, "changed_lines": case.changed_lines,
@@ -97,6 +102,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         ))?,
         Format::Text => {
             let mut out = String::new();
+            let several = world.benches.len() > 1;
             for row in &rows {
                 let text = |key: &str| row[key].as_str().unwrap_or_default().to_string();
                 let verdict = if row["compiles"] == true {
@@ -104,6 +110,9 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 } else {
                     "fails"
                 };
+                if several {
+                    out.push_str(&format!("{:<11} ", text("subject")));
+                }
                 out.push_str(&format!(
                     "{:<9} {:<11} {:<14} {} ({})",
                     verdict,

@@ -20,7 +20,7 @@ pub struct Args {
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     let app = App::open_to_score(dir)?;
     let world = app.world(&options(&args.evaluation, None))?;
-    let (db, settings, subject) = (&world.db, world.settings, world.subject);
+    let db = &world.db;
     let missing = |hold: crate::engine::Hold| {
         if hold.faults().is_empty() && hold.corrupt_blobs().is_empty() {
             AppError::Input(
@@ -33,27 +33,30 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     // Functions with the same text ask the same.
     let mut seen = std::collections::BTreeSet::new();
     let mut out = String::new();
-    for function in population::sample(db, settings, subject)
-        .map_err(missing)?
-        .iter()
-    {
-        let arg = population::FunctionArg::new(db, function.clone());
-        let text = population::text(db, settings, subject, arg).map_err(missing)?;
-        let request = case::request(
-            db,
-            settings,
-            "",
-            &crate::ask::Sampling::default(),
-            function,
-            &text,
-        )
-        .map_err(missing)?;
-        if !seen.insert(request.prompt_digest()) {
-            continue;
+    for bench in &world.benches {
+        let (settings, subject) = (bench.settings, bench.subject);
+        for function in population::sample(db, settings, subject)
+            .map_err(missing)?
+            .iter()
+        {
+            let arg = population::FunctionArg::new(db, function.clone());
+            let text = population::text(db, settings, subject, arg).map_err(missing)?;
+            let request = case::request(
+                db,
+                settings,
+                "",
+                &crate::ask::Sampling::default(),
+                function,
+                &text,
+            )
+            .map_err(missing)?;
+            if !seen.insert(request.prompt_digest()) {
+                continue;
+            }
+            let line = serde_json::json!({ "id": request.prompt_digest(), "system": &*request.system, "user": &*request.user });
+            out.push_str(&line.to_string());
+            out.push('\n');
         }
-        let line = serde_json::json!({ "id": request.prompt_digest(), "system": &*request.system, "user": &*request.user });
-        out.push_str(&line.to_string());
-        out.push('\n');
     }
     print(&out)?;
     Ok(exit::OK)

@@ -62,11 +62,18 @@ pub fn board(
     evaluation: &Evaluation,
 ) -> Result<Leaderboard, AppError> {
     let config = &app.project.config;
+    let penalties = app.project.subjects.iter();
+    let penalties = penalties.map(|s| {
+        let own = options
+            .penalty
+            .or(s.config.penalty)
+            .or(config.score.penalty);
+        (s.manifest.name.clone(), own)
+    });
     report::leaderboard(
         evaluation,
         &config.score,
-        &app.project.manifest,
-        options.penalty,
+        &penalties.collect(),
         options.seed.unwrap_or(config.run.seed),
     )
 }
@@ -91,7 +98,6 @@ pub fn json<T: serde::Serialize>(value: &T) -> String {
 /// took before.
 fn estimate(app: &App, options: &Options) -> Result<String, super::common::CliError> {
     let config = &app.project.config;
-    let manifest = &app.project.manifest;
     let models = if options.models.is_empty() {
         config.models.len()
     } else {
@@ -102,15 +108,6 @@ fn estimate(app: &App, options: &Options) -> Result<String, super::common::CliEr
     } else {
         options.scorings.len()
     } as u64;
-    let iterations = u64::from(
-        options
-            .iterations
-            .or(config.run.iterations)
-            .unwrap_or(manifest.scoring.iterations),
-    );
-    let shards = manifest.tests.shards.len() as u64;
-    let limit = options.limit.or(config.run.limit);
-    let programs = models * scorings * iterations;
     let reader = app.store.reader()?;
     let seconds = |kind: &str, guess: f64| -> f64 {
         let mut sum = (0.0, 0u32);
@@ -136,24 +133,32 @@ fn estimate(app: &App, options: &Options) -> Result<String, super::common::CliEr
         .jobs
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
         as f64;
-    let mut total =
-        programs as f64 * (seconds("oss/program", 4.0) + shards as f64 * seconds("oss/run", 0.3));
-    let functions = match limit {
-        Some(n) => {
-            total += f64::from(n) * models as f64 * seconds("oss/verdict", 0.6);
-            format!("{n} functions")
-        }
-        None => "all functions".to_string(),
-    };
-    total = total / cores + 2.0 * seconds("oss/base", 20.0);
-    let more = if limit.is_none() {
-        " and the verdicts"
-    } else {
-        ""
-    };
-    Ok(format!(
-        "{}: {functions}, {models} models, {iterations} iterations, {scorings} scorings: at most about {}{more}; what is in the store is not run again",
-        manifest.name,
-        duration(total.ceil() as u64),
-    ))
+    let mut lines = Vec::new();
+    for subject in app.project.chosen(&options.subjects)? {
+        let manifest = &subject.manifest;
+        let iterations = options.iterations.or(subject.config.iterations);
+        let iterations = u64::from(
+            iterations
+                .or(config.run.iterations)
+                .unwrap_or(manifest.scoring.iterations),
+        );
+        let limit = options.limit.or(subject.config.limit).or(config.run.limit);
+        let programs = (models * scorings * iterations) as f64;
+        let shards = manifest.tests.shards.len() as f64;
+        let mut total = programs * (seconds("oss/program", 4.0) + shards * seconds("oss/run", 0.3));
+        let (functions, more) = match limit {
+            Some(n) => {
+                total += f64::from(n) * models as f64 * seconds("oss/verdict", 0.6);
+                (format!("{n} functions"), "")
+            }
+            None => ("all functions".to_string(), " and the verdicts"),
+        };
+        total = total / cores + 2.0 * seconds("oss/base", 20.0);
+        lines.push(format!(
+            "{}: {functions}, {models} models, {iterations} iterations, {scorings} scorings: at most about {}{more}; what is in the store is not run again",
+            manifest.name,
+            duration(total.ceil() as u64),
+        ));
+    }
+    Ok(lines.join("\n"))
 }

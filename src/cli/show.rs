@@ -6,7 +6,7 @@ use similar::TextDiff;
 
 use super::common::{CliResult, EvaluationArgs, Format, exit, held, options, print};
 use super::run::json;
-use crate::app::{App, AppError};
+use crate::app::{App, AppError, World};
 use crate::ask::{self, Reply};
 use crate::engine::Db;
 use crate::oss::artifact::{self, VERDICT, VerdictDoc};
@@ -29,28 +29,32 @@ pub struct Args {
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     let app = App::open_to_score(dir)?;
     let world = app.world(&options(&args.evaluation, None))?;
-    let (db, settings, subject) = (&world.db, world.settings, world.subject);
+    let db = &world.db;
     let missing = |hold: crate::engine::Hold| held(&hold);
-    let sample = population::sample(db, settings, subject).map_err(missing)?;
-    let Some((at, function)) = sample
-        .iter()
-        .enumerate()
-        .find(|(_, f)| f.id == args.function)
-    else {
-        let all = population::population(db, settings, subject).map_err(missing)?;
-        let help = if all.functions.iter().any(|f| f.id == args.function) {
-            "it is in the population, not in the sample: raise `--limit`".to_string()
-        } else if all.unrelated.contains(&args.function) {
-            "it is not compiled, so nothing is asked about it".to_string()
-        } else {
-            "`everbench list` names the functions that were asked".to_string()
-        };
-        return Err(AppError::Input(format!(
-            "there is no function `{}` here\n  help: {help}",
-            args.function
-        ))
-        .into());
+    let mut found = Vec::new();
+    for bench in &world.benches {
+        let sample = population::sample(db, bench.settings, bench.subject).map_err(missing)?;
+        if let Some(at) = sample.iter().position(|f| f.id == args.function) {
+            found.push((*bench, at, sample[at].clone()));
+        }
+    }
+    let (bench, at, function) = match found.as_slice() {
+        [one] => one.clone(),
+        [] => return Err(unknown(&world, &args.function)?.into()),
+        several => {
+            let names: Vec<&str> = several
+                .iter()
+                .map(|(bench, ..)| bench.subject.manifest(db).name.as_str())
+                .collect();
+            return Err(AppError::Input(format!(
+                "there is a function `{}` in {}\n  help: name one with `--subject`",
+                args.function,
+                names.join(" and ")
+            ))
+            .into());
+        }
     };
+    let (settings, subject) = (bench.settings, bench.subject);
     let arg = population::FunctionArg::new(db, function.clone());
     let text = population::text(db, settings, subject, arg).map_err(missing)?;
     let place = population::place(db, settings, subject, &function.id).map_err(missing)?;
@@ -109,7 +113,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     }
     let place = place.map(|p| p.line).unwrap_or_default();
     let document = serde_json::json!({
-        "schema": "everbench/show/1", "function": function.id, "path": function.path, "line": place,
+        "schema": "everbench/show/1", "subject": subject.manifest(db).name, "function": function.id, "path": function.path, "line": place,
         "text": ask::decode(&text), "models": shown,
     });
     match args.format {
@@ -117,6 +121,24 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         Format::Text => print(&page(&document))?,
     }
     Ok(exit::OK)
+}
+
+/// Why there is no such function to show.
+fn unknown(world: &World, function: &str) -> Result<AppError, AppError> {
+    let db = &world.db;
+    let mut help = "`everbench list` names the functions that were asked";
+    for bench in &world.benches {
+        let all =
+            population::population(db, bench.settings, bench.subject).map_err(|h| held(&h))?;
+        if all.functions.iter().any(|f| f.id == function) {
+            help = "it is in the population, not in the sample: raise `--limit`";
+        } else if all.unrelated.iter().any(|id| id == function) {
+            help = "it is not compiled, so nothing is asked about it";
+        }
+    }
+    Ok(AppError::Input(format!(
+        "there is no function `{function}` here\n  help: {help}"
+    )))
 }
 
 fn difference(old: &[u8], new: &[u8]) -> String {

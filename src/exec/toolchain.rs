@@ -102,14 +102,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
 
 impl Toolchain {
     /// Finds and identifies the tools; `cc` names the C compiler (`gcc`, `clang-19`, a path).
-    /// `others` are further programs that the subject's build runs (`cmake`, `make`).
-    pub fn probe(cc: &str, others: &[String]) -> Result<Toolchain, ToolchainError> {
-        let need = |program: &str, package: &str| {
-            find(program).ok_or_else(|| ToolchainError::Missing {
-                program: program.to_string(),
-                help: format!("install it, on Debian with `apt-get install {package}`"),
-            })
-        };
+    pub fn probe(cc: &str) -> Result<Toolchain, ToolchainError> {
         let cc_path = need(cc, if cc.contains("clang") { "clang" } else { "gcc" })?;
         if !visible(&cc_path) {
             return Err(ToolchainError::Hidden {
@@ -176,10 +169,6 @@ impl Toolchain {
                 add(library, Path::new(&path));
             }
         }
-        for program in others {
-            let path = need(program, program)?;
-            add(&format!("program {program}"), &path);
-        }
         Ok(Toolchain {
             cc: cc_path,
             cxx,
@@ -191,6 +180,19 @@ impl Toolchain {
         })
     }
 
+    /// The identity together with further programs that a subject's build runs (`cmake`, `make`).
+    pub fn identity_with(&self, programs: &[String]) -> Result<Identity, ToolchainError> {
+        let mut identity = self.identity.clone();
+        for program in programs {
+            let path = need(program, program)?;
+            if let Ok(bytes) = std::fs::read(path) {
+                let name = format!("program {program}");
+                identity.files.insert(name, Digest::of(&bytes));
+            }
+        }
+        Ok(identity)
+    }
+
     /// The real program behind a recorded tool.
     pub fn tool(&self, name: &str) -> &Path {
         match name {
@@ -200,6 +202,13 @@ impl Toolchain {
             _ => &self.cc,
         }
     }
+}
+
+fn need(program: &str, package: &str) -> Result<PathBuf, ToolchainError> {
+    find(program).ok_or_else(|| ToolchainError::Missing {
+        program: program.to_string(),
+        help: format!("install it, on Debian with `apt-get install {package}`"),
+    })
 }
 
 fn ask(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
@@ -229,8 +238,10 @@ mod tests {
 
     #[test]
     fn the_compiler_is_identified_by_its_files() {
-        let tools =
-            Toolchain::probe("gcc", &["make".to_string()]).expect("gcc and make are needed");
+        let tools = Toolchain::probe("gcc").expect("gcc is needed");
+        let identity = tools
+            .identity_with(&["make".to_string()])
+            .expect("make is needed");
         for name in [
             "driver",
             "cc1",
@@ -243,7 +254,7 @@ mod tests {
             "program make",
         ] {
             assert!(
-                tools.identity.files.contains_key(name),
+                identity.files.contains_key(name),
                 "{name} is not identified"
             );
         }
@@ -251,7 +262,8 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named_with_a_way_out() {
-        let error = Toolchain::probe("gcc", &["no-such-tool".to_string()])
+        let error = Toolchain::probe("gcc")
+            .and_then(|tools| tools.identity_with(&["no-such-tool".to_string()]))
             .unwrap_err()
             .to_string();
         assert!(

@@ -6,11 +6,14 @@
 //!
 //! * [`Weights::chain`]: the definition;
 //! * [`raw_table`]: the definition applied to a table of raw scores (`score --raw`);
-//! * [`evaluate`]: point estimates, intervals and ranks from [`RowData`].
+//! * [`evaluate`]: point estimates, intervals and ranks from [`RowData`];
+//! * [`aggregate()`]: a model over several subjects.
 
+mod aggregate;
 mod interval;
 mod raw;
 
+pub use aggregate::{Aggregate, Part, aggregate, subject_seed};
 pub use interval::{
     Alert, Bootstrap, Draws, EvaluateError, Evaluation, FunctionResult, Intervals, IterationResult,
     RowData, RowEstimate, evaluate,

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::app::{AppError, Evaluation, RowResult};
+use super::aggregate::{AggregateRow, aggregate_rows};
+use crate::app::{AppError, Evaluation, RowResult, SubjectBoard};
 use crate::config::ScoreConfig;
 use crate::oss::inputs::{Card, Scoring};
 use crate::oss::leaderboard::{Prices, row_data};
-use crate::oss::scoring::{self, Bootstrap, Weights};
+use crate::oss::scoring::{self, Bootstrap, Draws, RowEstimate, Weights};
 use crate::oss::{baseline, population};
 
 /// The version of the JSON document.
@@ -19,29 +20,48 @@ pub const SCHEMA: &str = "everbench/leaderboard/1";
 pub struct Leaderboard {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// One per model and scoring.
+    /// One per subject, scoring and model.
     pub rows: Vec<PlacedRow>,
+    /// Over all subjects, one per model and scoring; empty when there is one subject.
+    pub aggregate: Vec<AggregateRow>,
+    /// What was measured on.
+    pub subjects: Vec<SubjectSummary>,
     /// Jobs executed by this command, by kind.
     pub executed: BTreeMap<String, u64>,
     /// Jobs that the rows rest on and that were there already, by kind; empty while rows are
     /// incomplete.
     pub reused: BTreeMap<String, u64>,
-    /// Definitions that are not in the population, by reason.
+    /// Definitions that are not in a population, by reason, over all subjects.
     pub excluded: BTreeMap<String, u64>,
     /// Jobs that the rows lack, by kind.
     pub missing: BTreeMap<String, u64>,
     /// Why, each reason once.
     pub problems: Vec<String>,
-    /// The size of the population that the sample was drawn from.
+    /// The sizes of the populations that samples were drawn from, summed.
     pub population: u64,
-    /// Points per unique alert.
-    pub penalty: f64,
-    /// True if the penalty was computed from the size of the population.
-    pub penalty_is_default: bool,
+    /// Points per unique alert when there is one subject; each subject's own is in `subjects`.
+    pub penalty: Option<f64>,
     /// Weights of c1, c2, c3 and d.
     pub weights: [f64; 4],
     /// The seed of all draws.
     pub seed: u64,
+}
+
+/// A subject, and what of it was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct SubjectSummary {
+    /// Its name.
+    pub subject: String,
+    /// Which source it was.
+    pub commit: String,
+    /// The size of the population that the sample was drawn from.
+    pub population: u64,
+    /// Definitions that are not in the population, by reason.
+    pub excluded: BTreeMap<String, u64>,
+    /// Points per unique alert.
+    pub penalty: f64,
+    /// True if the penalty was computed from the size of the population.
+    pub penalty_is_default: bool,
 }
 
 /// A model's row in one scoring. Scores are absent while the row is incomplete.
@@ -184,17 +204,13 @@ impl From<&baseline::Baseline> for BaselineSummary {
     }
 }
 
-/// Scores an evaluation. `penalty` takes the place of the project's and the subject's.
+/// Scores an evaluation. A penalty in `penalties`, by subject, takes the place of its manifest's.
 pub fn leaderboard(
     evaluation: &Evaluation,
     config: &ScoreConfig,
-    manifest: &crate::subject::Manifest,
-    penalty: Option<f64>,
+    penalties: &BTreeMap<String, Option<f64>>,
     seed: u64,
 ) -> Result<Leaderboard, AppError> {
-    let board = &evaluation.board;
-    let functions = board.population.as_ref().map_or(0, |p| p.functions.len());
-    let given = penalty.or(config.penalty).or(manifest.scoring.penalty);
     let defaults = Weights::default();
     let [w1, w2, w3] = config
         .weights
@@ -205,17 +221,45 @@ pub fn leaderboard(
         w3,
         wd: config.dissimilarity_weight.unwrap_or(defaults.wd),
     };
-    let prices = Prices {
-        penalty: given.unwrap_or_else(|| scoring::default_penalty(functions)),
-        weights,
-    };
-    let mut rows: Vec<PlacedRow> = board
-        .rows
-        .iter()
-        .map(|r| counted(evaluation, manifest, r))
-        .collect();
-    for which in [Scoring::Paired, Scoring::Paper] {
-        score_rows(evaluation, config, &mut rows, which, prices, seed)?;
+    let mut rows = Vec::new();
+    let mut subjects: Vec<SubjectSummary> = Vec::new();
+    let mut scored = Vec::new();
+    for board in &evaluation.boards {
+        let name = &board.manifest.name;
+        let population = board.board.population.as_deref();
+        let functions = population.map_or(0, |p| p.functions.len());
+        let given = penalties.get(name).copied().flatten();
+        let given = given.or(board.manifest.scoring.penalty);
+        let prices = Prices {
+            penalty: given.unwrap_or_else(|| scoring::default_penalty(functions)),
+            weights,
+        };
+        let mut of_subject: Vec<PlacedRow> = board
+            .board
+            .rows
+            .iter()
+            .map(|r| counted(evaluation, board, r))
+            .collect();
+        let seed = scoring::subject_seed(seed, name);
+        for which in [Scoring::Paired, Scoring::Paper] {
+            scored.extend(score_rows(
+                board,
+                config,
+                &mut of_subject,
+                which,
+                prices,
+                seed,
+            )?);
+        }
+        rows.extend(of_subject);
+        subjects.push(SubjectSummary {
+            subject: name.clone(),
+            commit: board.commit.clone(),
+            population: functions as u64,
+            excluded: population.map(|p| p.excluded.clone()).unwrap_or_default(),
+            penalty: prices.penalty,
+            penalty_is_default: given.is_none(),
+        });
     }
     let mut problems: Vec<String> = evaluation
         .failures
@@ -224,33 +268,33 @@ pub fn leaderboard(
         .collect();
     problems.sort();
     problems.dedup();
+    let mut excluded = BTreeMap::new();
+    for (reason, n) in subjects.iter().flat_map(|s| &s.excluded) {
+        *excluded.entry(reason.clone()).or_default() += n;
+    }
     Ok(Leaderboard {
         schema: SCHEMA,
+        aggregate: aggregate_rows(&rows, &scored, &subjects)?,
         rows,
         executed: evaluation.executed.clone(),
         reused: evaluation.reused.clone(),
-        excluded: board
-            .population
-            .as_ref()
-            .map(|p| p.excluded.clone())
-            .unwrap_or_default(),
+        excluded,
         missing: evaluation.missing.clone(),
         problems,
-        population: functions as u64,
-        penalty: prices.penalty,
-        penalty_is_default: given.is_none(),
+        population: subjects.iter().map(|s| s.population).sum(),
+        penalty: match subjects.as_slice() {
+            [one] => Some(one.penalty),
+            _ => None,
+        },
+        subjects,
         weights: [w1, w2, w3, weights.wd],
         seed,
     })
 }
 
 /// A row's counts, without scores.
-fn counted(
-    evaluation: &Evaluation,
-    manifest: &crate::subject::Manifest,
-    row: &RowResult,
-) -> PlacedRow {
-    let board = &evaluation.board;
+fn counted(evaluation: &Evaluation, subject: &SubjectBoard, row: &RowResult) -> PlacedRow {
+    let board = &subject.board;
     let facts = row.facts.as_deref();
     let cases = facts.map_or(&[][..], |f| &f.cases);
     let iterations = facts.map_or(&[][..], |f| &f.iterations);
@@ -280,8 +324,8 @@ fn counted(
         .map(|c| u64::from(c.changed_lines_normalised))
         .sum();
     PlacedRow {
-        subject: manifest.name.clone(),
-        commit: evaluation.commit.clone(),
+        subject: subject.manifest.name.clone(),
+        commit: subject.commit.clone(),
         model: row.spec.name.clone(),
         calibration: row.spec.is_calibration(),
         scoring: row.scoring,
@@ -329,24 +373,38 @@ fn counted(
     }
 }
 
+pub(super) fn fault(e: &dyn std::fmt::Display) -> AppError {
+    AppError::Input(format!("scoring: {e}"))
+}
+
 /// Without the last digits of sums of thirds: 100, not 99.99999999999999. Ranks are computed from
 /// the numbers as they are.
-fn tidy(x: f64) -> f64 {
+pub(super) fn tidy(x: f64) -> f64 {
     (x * 1e9).round() / 1e9
+}
+
+/// A complete row's numbers: what an aggregate over subjects is made of.
+pub(super) struct Scored {
+    pub(super) model: String,
+    pub(super) scoring: Scoring,
+    pub(super) estimate: RowEstimate,
+    pub(super) draws: Draws,
+    /// Whether the rows beside it have as many iterations; else it is not ranked.
+    pub(super) equal_iterations: bool,
 }
 
 /// Fills in the scores of the rows of one scoring, which are compared with each other.
 fn score_rows(
-    evaluation: &Evaluation,
+    subject: &SubjectBoard,
     config: &ScoreConfig,
     rows: &mut [PlacedRow],
     which: Scoring,
     prices: Prices,
     seed: u64,
-) -> Result<(), AppError> {
-    let board = &evaluation.board;
+) -> Result<Vec<Scored>, AppError> {
+    let board = &subject.board;
     let Some(sample) = &board.sample else {
-        return Ok(());
+        return Ok(Vec::new());
     };
     let done: Vec<(usize, String, _)> = board
         .rows
@@ -356,7 +414,7 @@ fn score_rows(
         .filter_map(|(at, r)| Some((at, r.spec.name.clone(), r.facts.clone()?)))
         .collect();
     if done.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let facts: Vec<_> = done
         .iter()
@@ -368,7 +426,6 @@ fn score_rows(
         replicates: config.replicates,
         ..Bootstrap::default()
     };
-    let fault = |e: &dyn std::fmt::Display| AppError::Input(format!("scoring: {e}"));
     let evaluated = scoring::evaluate(&data, options).map_err(|e| fault(&e))?;
     let pair = |i: crate::stats::Interval| [tidy(i.lo), tidy(i.hi)];
     for ((at, ..), estimate) in done.iter().zip(&evaluated.rows) {
@@ -398,12 +455,23 @@ fn score_rows(
             None
         };
     }
+    let scored = done
+        .iter()
+        .zip(evaluated.rows.iter().zip(&evaluated.draws))
+        .map(|((_, model, _), (estimate, draws))| Scored {
+            model: model.clone(),
+            scoring: which,
+            estimate: estimate.clone(),
+            draws: draws.clone(),
+            equal_iterations: evaluated.equal_iterations,
+        })
+        .collect();
     // Ranks are among the rows that may have one, so they are computed from these alone.
     let ranked: Vec<usize> = (0..done.len())
         .filter(|i| rows[done[*i].0].unranked.is_none())
         .collect();
     if ranked.is_empty() || !evaluated.equal_iterations {
-        return Ok(());
+        return Ok(scored);
     }
     let scores: Vec<f64> = ranked
         .iter()
@@ -414,7 +482,7 @@ fn score_rows(
         .map(|i| evaluated.draws[*i].score.clone())
         .collect();
     if draws.iter().any(Vec::is_empty) {
-        return Ok(());
+        return Ok(scored);
     }
     let ranking = crate::stats::bootstrap::compare(&scores, &draws, options.confidence)
         .map_err(|e| fault(&e))?;
@@ -424,5 +492,5 @@ fn score_rows(
         let (lo, hi) = ranking.rank_intervals[*i];
         row.rank_interval = Some([lo, hi]);
     }
-    Ok(())
+    Ok(scored)
 }

@@ -1,8 +1,10 @@
 //! What people and programs read: rows with scores, as JSON and as tables. Pure: values in, text
 //! or JSON out; nothing is printed here.
 
+mod aggregate;
 mod board;
 mod table;
 
-pub use board::{BaselineSummary, Leaderboard, PlacedRow, RankNote, leaderboard};
+pub use aggregate::AggregateRow;
+pub use board::{BaselineSummary, Leaderboard, PlacedRow, RankNote, SubjectSummary, leaderboard};
 pub use table::{Style, counts, text};

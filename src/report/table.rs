@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use comfy_table::{Attribute, Cell, CellAlignment, Table, presets};
 
-use super::board::{Leaderboard, PlacedRow, RankNote};
+use super::aggregate::AggregateRow;
+use super::board::{Leaderboard, PlacedRow, RankNote, SubjectSummary};
 use crate::oss::inputs::Scoring;
 
 /// How text may look.
@@ -18,14 +19,35 @@ pub struct Style {
 /// The whole report: what was measured, the rows, what was left out, what is missing.
 pub fn text(board: &Leaderboard, style: Style) -> String {
     let mut out = String::new();
-    if let Some(row) = board.rows.first() {
-        head(&mut out, board, row);
+    for subject in &board.subjects {
+        let own = |r: &&PlacedRow| r.subject == subject.subject;
+        let Some(row) = board.rows.iter().find(own) else {
+            continue;
+        };
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        head(&mut out, board, subject, row);
+        for scoring in [Scoring::Paired, Scoring::Paper] {
+            let rows = board.rows.iter().filter(own);
+            let rows: Vec<&PlacedRow> = rows.filter(|r| r.scoring == scoring).collect();
+            if !rows.is_empty() {
+                let _ = writeln!(out, "\n{}", title(scoring));
+                let _ = writeln!(out, "{}", table(&rows, style));
+            }
+        }
     }
     for scoring in [Scoring::Paired, Scoring::Paper] {
-        let rows: Vec<&PlacedRow> = board.rows.iter().filter(|r| r.scoring == scoring).collect();
-        if !rows.is_empty() {
-            let _ = writeln!(out, "\n{}", title(scoring));
-            let _ = writeln!(out, "{}", table(&rows, style));
+        let rows = board.aggregate.iter().filter(|r| r.scoring == scoring);
+        let rows: Vec<&AggregateRow> = rows.collect();
+        if let Some(row) = rows.first() {
+            let _ = writeln!(
+                out,
+                "\nall subjects, {}: means of {}, each with the same weight",
+                scoring.name(),
+                row.subjects.join(", ")
+            );
+            let _ = writeln!(out, "{}", aggregate(&rows, style));
         }
     }
     if board.rows.iter().any(|r| r.calibration) {
@@ -38,8 +60,9 @@ pub fn text(board: &Leaderboard, style: Style) -> String {
         if row.interval_disagreement.is_some_and(|d| d > 0.2) {
             let _ = writeln!(
                 out,
-                "note: the interval of {} ({}) is rough: two ways to compute it differ by {:.0} %.",
+                "note: the interval of {} on {} ({}) is rough: two ways to compute it differ by {:.0} %.",
                 row.model,
+                row.subject,
                 row.scoring.name(),
                 100.0 * row.interval_disagreement.unwrap_or_default()
             );
@@ -67,20 +90,21 @@ fn title(scoring: Scoring) -> &'static str {
     }
 }
 
-fn head(out: &mut String, board: &Leaderboard, row: &PlacedRow) {
+fn head(out: &mut String, board: &Leaderboard, subject: &SubjectSummary, row: &PlacedRow) {
     let _ = writeln!(
         out,
         "{} ({}): {} of {} functions asked, seed {}; {} not compiled; {}",
         row.subject,
         row.commit,
         row.functions,
-        board.population,
+        subject.population,
         board.seed,
         row.unrelated,
         row.compiler
     );
-    if !board.excluded.is_empty() {
-        let _ = writeln!(out, "not in the population: {}", counts(&board.excluded));
+    if !subject.excluded.is_empty() {
+        let excluded = counts(&subject.excluded);
+        let _ = writeln!(out, "not in the population: {excluded}");
     }
     if let Some(b) = &row.baseline {
         let rates: Vec<String> = b.pass_rates.iter().map(|r| format!("{r:.2}")).collect();
@@ -99,8 +123,8 @@ fn head(out: &mut String, board: &Leaderboard, row: &PlacedRow) {
     let _ = writeln!(
         out,
         "penalty {:.3} a unique alert{}; weights {:.3} {:.3} {:.3}, {:.2} a changed line",
-        board.penalty,
-        if board.penalty_is_default {
+        subject.penalty,
+        if subject.penalty_is_default {
             " (from the population's size)"
         } else {
             ""
@@ -140,26 +164,13 @@ fn table(rows: &[&PlacedRow], style: Style) -> Table {
     ];
     table.set_header(header.iter().map(|h| bold(Cell::new(h), style)));
     for row in rows {
-        let number =
-            |v: Option<f64>, digits: usize| v.map_or("-".to_string(), |v| format!("{v:.digits$}"));
-        let rank = match (row.rank, row.rank_interval, row.unranked) {
-            (Some(rank), Some([lo, hi]), _) if lo < hi => format!("{rank} ({lo}-{hi})"),
-            (Some(rank), ..) => rank.to_string(),
-            (None, _, Some(RankNote::Calibration)) => "cal".into(),
-            (None, _, Some(RankNote::TooFewChanges)) => "few edits".into(),
-            (None, _, Some(RankNote::Incomplete)) => "incomplete".into(),
-            (None, ..) => "-".into(),
-        };
         let compiles = match (row.compiles, row.fails) {
             (Some(c), Some(f)) => format!("{c}/{}", c + f),
             _ => "-".into(),
         };
-        let interval = row
-            .interval
-            .map_or("-".to_string(), |[lo, hi]| format!("{lo:.1} .. {hi:.1}"));
         let count = |v: Option<u64>| v.map_or("-".to_string(), |v| v.to_string());
         let cells = [
-            rank,
+            rank(row.rank, row.rank_interval, row.unranked),
             row.model.clone(),
             compiles,
             number(row.s1, 2),
@@ -170,21 +181,84 @@ fn table(rows: &[&PlacedRow], style: Style) -> Table {
             number(row.c2, 2),
             number(row.c3, 2),
             number(row.score, 1),
-            interval,
+            interval(row.interval),
             count(row.na),
             number(row.mean_applied, 2),
         ];
-        table.add_row(cells.into_iter().enumerate().map(|(i, text)| {
-            let cell = Cell::new(text);
-            let cell = if i < 2 {
-                cell
-            } else {
-                cell.set_alignment(CellAlignment::Right)
-            };
-            if i == 10 { bold(cell, style) } else { cell }
-        }));
+        table.add_row(aligned(cells, 10, style));
     }
     table
+}
+
+/// The table of the aggregate.
+fn aggregate(rows: &[&AggregateRow], style: Style) -> Table {
+    let mut rows = rows.to_vec();
+    rows.sort_by(|a, b| {
+        let key = |r: &AggregateRow| r.score.unwrap_or(f64::NEG_INFINITY);
+        key(b)
+            .total_cmp(&key(a))
+            .then_with(|| a.model.cmp(&b.model))
+    });
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    let header = [
+        "rank", "model", "s1", "s2", "s3", "d", "c2", "c3", "score", "95 %",
+    ];
+    table.set_header(header.iter().map(|h| bold(Cell::new(h), style)));
+    for row in rows {
+        let cells = [
+            rank(row.rank, row.rank_interval, row.unranked),
+            row.model.clone(),
+            number(row.s1, 2),
+            number(row.s2, 2),
+            number(row.s3, 2),
+            number(row.d, 2),
+            number(row.c2, 2),
+            number(row.c3, 2),
+            number(row.score, 1),
+            interval(row.interval),
+        ];
+        table.add_row(aligned(cells, 8, style));
+    }
+    table
+}
+
+/// The first two columns to the left, the others to the right; `bold_at` is the score.
+fn aligned<const N: usize>(
+    cells: [String; N],
+    bold_at: usize,
+    style: Style,
+) -> impl Iterator<Item = Cell> {
+    cells.into_iter().enumerate().map(move |(i, text)| {
+        let cell = match i {
+            0 | 1 => Cell::new(text),
+            _ => Cell::new(text).set_alignment(CellAlignment::Right),
+        };
+        if i == bold_at {
+            bold(cell, style)
+        } else {
+            cell
+        }
+    })
+}
+
+fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or("-".to_string(), |v| format!("{v:.digits$}"))
+}
+
+fn interval(interval: Option<[f64; 2]>) -> String {
+    interval.map_or("-".to_string(), |[lo, hi]| format!("{lo:.1} .. {hi:.1}"))
+}
+
+fn rank(rank: Option<u32>, interval: Option<[u32; 2]>, unranked: Option<RankNote>) -> String {
+    match (rank, interval, unranked) {
+        (Some(rank), Some([lo, hi]), _) if lo < hi => format!("{rank} ({lo}-{hi})"),
+        (Some(rank), ..) => rank.to_string(),
+        (None, _, Some(RankNote::Calibration)) => "cal".into(),
+        (None, _, Some(RankNote::TooFewChanges)) => "few edits".into(),
+        (None, _, Some(RankNote::Incomplete)) => "incomplete".into(),
+        (None, ..) => "-".into(),
+    }
 }
 
 fn bold(cell: Cell, style: Style) -> Cell {

@@ -10,4 +10,5 @@ mod forged;
 mod interruption;
 mod promise;
 mod real_model;
+mod several;
 mod support;

@@ -62,12 +62,14 @@ impl Lab {
         };
         store.commit(vec![snapshot]).expect("the source is stored");
 
-        let tools = Toolchain::probe("gcc", &["make".to_string()]);
-        let tools = tools.unwrap_or_else(|e| panic!("{e}"));
+        let tools = Toolchain::probe("gcc").unwrap_or_else(|e| panic!("{e}"));
+        let identity = tools
+            .identity_with(&["make".to_string()])
+            .unwrap_or_else(|e| panic!("{e}"));
         let sandbox = Sandbox::probe(Policy::Required).unwrap_or_else(|e| panic!("{e}"));
         let trees = Trees::open(&dir.path().join("trees"), 4 << 30).expect("a cache");
         let recorder = Path::new(env!("CARGO_BIN_EXE_everbench"));
-        let toolchain: Arc<[u8]> = tools.identity.canonical().into();
+        let toolchain: Arc<[u8]> = identity.canonical().into();
         let mut shop = Workshop::new(sandbox, tools, trees, recorder).expect("a workshop");
         shop.limits = limits.unwrap_or(shop.limits);
 

@@ -424,7 +424,7 @@ fn estimate(row: &RowData, sums: &Sums, sets: &Sets) -> RowEstimate {
     }
 }
 
-fn intervals(draws: &Draws, confidence: f64) -> Result<Intervals, StatsError> {
+pub(super) fn intervals(draws: &Draws, confidence: f64) -> Result<Intervals, StatsError> {
     let logs: Vec<f64> = draws.score.iter().map(|score| score.ln()).collect();
     Ok(Intervals {
         s1: percentile(&draws.s1, confidence)?,
