@@ -47,6 +47,8 @@ pub(super) struct Plan {
 
 /// What is one subject's own in it.
 pub(super) struct SubjectPlan {
+    /// Where relative paths of the manifest begin.
+    pub(super) manifest_dir: std::path::PathBuf,
     pub(super) manifest: Arc<Manifest>,
     pub(super) origin: Origin,
     pub(super) toolchain: Arc<[u8]>,

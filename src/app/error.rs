@@ -6,7 +6,7 @@ use crate::engine::{DriveError, Failure, Hold};
 use crate::exec::NoSandbox;
 use crate::exec::answer::ReplayError;
 use crate::exec::toolchain::ToolchainError;
-use crate::source::ReadError;
+use crate::source::{ReadError, SourceError};
 use crate::store::StoreError;
 use crate::subject::{Problems, UnknownPreset};
 
@@ -62,6 +62,15 @@ impl From<ReplayError> for AppError {
 impl From<ReadError> for AppError {
     fn from(e: ReadError) -> Self {
         AppError::Input(e.to_string())
+    }
+}
+
+impl From<SourceError> for AppError {
+    fn from(e: SourceError) -> Self {
+        match e.is_transient() || e.is_environment() {
+            true => AppError::Environment(e.to_string()),
+            false => AppError::Input(format!("{e}\n  help: {}", e.help())),
+        }
     }
 }
 

@@ -11,34 +11,34 @@ use crate::cancel::Cancel;
 use crate::digest::Digest;
 use crate::engine::{DriveError, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
 use crate::exec::answer::{Calibration, Replay, Replays};
+use crate::exec::fetch::Sources;
 use crate::exec::toolchain::Toolchain;
 use crate::exec::{Policy, Sandbox};
 use crate::exec::{runner::Workshop, trees::Trees};
 use crate::job::Job;
 use crate::lang::QueryTexts;
+use crate::oss::case;
 use crate::oss::inputs::Origin;
 use crate::oss::leaderboard;
-use crate::oss::{artifact, case};
-use crate::source;
-use crate::store::{
-    Access, Completed, Manifest as EvaluationManifest, Provenance, Store, StoreError, StoreLedger,
-};
-use crate::subject::Source;
+use crate::store::{Access, Manifest as EvaluationManifest, Store, StoreError, StoreLedger};
 
 mod audit;
 mod board;
 mod error;
+mod lock;
 mod project;
+mod sources;
 
 pub use audit::Audited;
 pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
 pub use error::{AppError, failure_error};
-pub use project::{Options, Project, ProjectSubject, programs};
+pub use project::{Options, Project, ProjectSubject, programs, source_programs};
 
 use audit::audits;
 use board::{Plan, SubjectPlan};
 use error::{fault_of, nothing_stored};
 use project::{Answering, cores, models, trees_dir};
+use sources::adoption;
 
 /// The program's name and version, as provenance says it.
 pub const TOOL: &str = concat!("everbench ", env!("CARGO_PKG_VERSION"));
@@ -128,7 +128,7 @@ impl App {
         } else {
             let shop = self.workshop(tools.clone())?;
             let replays = answering.iter().filter_map(|a| a.replay.clone());
-            let registry = registry(&Arc::new(shop), &plan, replays);
+            let registry = registry(&Arc::new(shop), &plan, self.sources(&plan), replays);
             let jobs = options.jobs.unwrap_or_else(cores);
             self.drive(&plan, Some((&registry, jobs)), cancel, observer)?
         };
@@ -176,6 +176,7 @@ impl App {
         let registry = registry(
             &shop,
             &plan,
+            self.sources(&plan),
             answering.iter().filter_map(|a| a.replay.clone()),
         );
         let reader = self.store.reader()?;
@@ -289,20 +290,9 @@ impl App {
                 None => return Err(nothing_stored()),
             },
         };
-        let origin = match &manifest.source {
-            Source::Crate(_) => Origin::Manifest,
-            Source::Directory(directory) if tools.is_some() => {
-                let path = subject.manifest_dir.join(&directory.path);
-                let tree =
-                    source::read_directory(&path, &directory.ignore, &source::Limits::default())?;
-                Origin::Snapshot(self.adopt_tree(&tree)?)
-            }
-            Source::Directory(_) => match self.surrounding(&manifest.name, "snapshot")? {
-                Some(bytes) => Origin::Snapshot(Digest::of(&bytes)),
-                None => return Err(nothing_stored()),
-            },
-        };
+        let (manifest, origin) = self.origin(subject, tools.is_some())?;
         Ok(SubjectPlan {
+            manifest_dir: subject.manifest_dir.clone(),
             origin,
             toolchain,
             limit: options.limit.or(subject.config.limit).or(run.limit),
@@ -313,24 +303,6 @@ impl App {
                 .unwrap_or(manifest.scoring.iterations),
             manifest,
         })
-    }
-
-    /// Puts a directory's files into the store, as the output of a job like every other.
-    fn adopt_tree(&self, tree: &source::Tree) -> Result<Digest, AppError> {
-        let digest = tree.snapshot.digest();
-        let job = adoption(digest);
-        if self.store.reader()?.output(&job.key())?.is_none() {
-            self.store.commit(vec![Completed {
-                job,
-                output: tree.snapshot.canonical(),
-                blobs: tree.blobs.values().map(|b| b.to_vec()).collect(),
-                provenance: Provenance {
-                    tool: TOOL.into(),
-                    ..Provenance::default()
-                },
-            }])?;
-        }
-        Ok(digest)
     }
 
     /// Notes what this machine ran with, so that `score` can be asked where there is no compiler.
@@ -490,10 +462,9 @@ impl App {
             .zip(boards)
             .map(|(subject, board)| SubjectBoard {
                 manifest: subject.manifest.clone(),
-                commit: match (&subject.manifest.source, subject.origin) {
-                    (Source::Crate(c), _) => format!("{} {}", c.name, c.version),
-                    (_, Origin::Snapshot(digest)) => digest.short(),
-                    _ => String::new(),
+                commit: match subject.origin {
+                    Origin::Manifest => subject.manifest.source.label(),
+                    Origin::Snapshot(digest) => digest.short(),
                 },
                 board,
             })
@@ -560,22 +531,15 @@ fn surrounding_name(subject: &str, what: &str) -> String {
     format!("surroundings/{subject}/{what}")
 }
 
-/// The job whose output is a directory's snapshot: nothing ran for it.
-fn adoption(snapshot: Digest) -> Job {
-    Job::of(artifact::SOURCE)
-        .put("from", "directory")
-        .put("snapshot", snapshot.hex())
-        .done()
-}
-
 /// Every kind with its executor.
 fn registry(
     shop: &Arc<Workshop>,
     plan: &Plan,
+    sources: Sources,
     replays: impl Iterator<Item = Arc<Replay>>,
 ) -> Registry {
     let mut registry = Registry::default();
-    crate::exec::register(&mut registry, shop);
+    crate::exec::register(&mut registry, shop, sources);
     let calibration = Calibration {
         queries: plan.queries.clone(),
     };

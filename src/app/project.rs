@@ -10,6 +10,7 @@ use crate::config::{self, Config, ModelConfig, SubjectRef};
 use crate::digest::Digest;
 use crate::exec::answer::Replay;
 use crate::oss::inputs::{Answers, ModelSpec, Scoring};
+use crate::source;
 use crate::subject::{self, Manifest, Preset};
 
 /// What a command was asked for beside the project file.
@@ -226,6 +227,11 @@ pub fn programs(manifest: &Manifest) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// The programs that fetch the subject's source, each with the Debian package that has it.
+pub fn source_programs(manifest: &Manifest) -> &'static [(&'static str, &'static str)] {
+    source::programs(&manifest.source)
 }
 
 /// Where build trees lie: beside the store, or under `/var/tmp` when the sandboxed user could not

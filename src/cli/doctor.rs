@@ -79,23 +79,35 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         Ok(sandbox) => say(true, "sandbox", &sandbox.describe().to_string()),
         Err(e) => say(false, "sandbox", &e.to_string()),
     }
-    match find("cargo").or_else(|| {
-        std::env::var_os("PATH").and_then(|p| {
-            std::env::split_paths(&p)
-                .map(|d| d.join("cargo"))
-                .find(|c| c.is_file())
+    // Cargo is in a folder of its user's more often than in the system's.
+    let found = |program: &str| {
+        find(program).or_else(|| {
+            let path = std::env::var_os("PATH")?;
+            let mut places = std::env::split_paths(&path).map(|dir| dir.join(program));
+            places.find(|place| place.is_file())
         })
-    }) {
-        Some(path) => say(
-            true,
-            "cargo",
-            &format!("{} (fetches subjects that are crates)", path.display()),
-        ),
-        None => say(
-            false,
-            "cargo",
-            "subjects that are crates cannot be fetched: install Rust",
-        ),
+    };
+    let needed: BTreeSet<(&str, &str)> = project
+        .iter()
+        .flat_map(|p| &p.subjects)
+        .flat_map(|s| crate::app::source_programs(&s.manifest))
+        .copied()
+        .collect();
+    for (program, package) in needed {
+        match found(program) {
+            Some(path) => say(
+                true,
+                program,
+                &format!("{} (fetches the subject's source)", path.display()),
+            ),
+            None => say(
+                false,
+                program,
+                &format!(
+                    "the subject's source cannot be fetched: `apt-get install {package}`, or see its own site"
+                ),
+            ),
+        }
     }
     print(&out)?;
     Ok(if missing == 0 {

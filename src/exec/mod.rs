@@ -48,8 +48,12 @@ use crate::oss::artifact;
 
 /// Registers what this room runs on a subject. Programs lie in an evictable cache, so their runs
 /// go first; models are registered by whoever knows them.
-pub fn register(registry: &mut Registry, shop: &Arc<runner::Workshop>) {
-    registry.add(artifact::SOURCE, 100, Arc::new(fetch::Fetch(shop.clone())));
+pub fn register(registry: &mut Registry, shop: &Arc<runner::Workshop>, sources: fetch::Sources) {
+    let fetch = fetch::Fetch {
+        shop: shop.clone(),
+        sources,
+    };
+    registry.add(artifact::SOURCE, 100, Arc::new(fetch));
     registry.add(artifact::BASE, 90, Arc::new(base::BaseBuild(shop.clone())));
     registry.add(artifact::RUN, 80, Arc::new(run::TestRun(shop.clone())));
     registry.add(

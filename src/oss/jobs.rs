@@ -10,26 +10,25 @@ use crate::engine::{Db, Hold};
 use crate::job::{Job, JobBuilder, Kind, Value};
 use crate::oss::artifact::Replacement;
 use crate::oss::layout::BIN;
-use crate::subject::{Flavour, Manifest, REPORT_HEADER, Report, Shard, Source, Tools};
+use crate::subject::{Flavour, Manifest, REPORT_HEADER, Report, Shard, Tools, Unidentified};
 
 /// Processes that a subject's own build runs at once. A constant, since it is in the key.
 const JOBS: u32 = 4;
 
 /// Fetches a source tree.
 pub fn source(manifest: &Manifest) -> Result<Job, Hold> {
-    match &manifest.source {
-        Source::Crate(source) => Ok(Job::of(SOURCE)
-            .put("from", "crate")
-            .put("name", source.name.as_str())
-            .put("version", source.version.as_str())
-            .put("checksum", source.checksum.as_str())
-            .put("inside", source.path_inside.clone().unwrap_or_default())
-            .done()),
-        Source::Directory(source) => Err(Hold::broken(
-            format!("the directory {} was not read", source.path),
-            "this is a fault in everbench; please report it",
-        )),
-    }
+    let identity = manifest.source.identity().map_err(|why| {
+        let what = match why {
+            Unidentified::Directory => "the subject's directory was not read",
+            Unidentified::Revision => "the subject's revision was not resolved",
+        };
+        Hold::broken(what, "this is a fault in everbench; please report it")
+    })?;
+    let job = Job::of(SOURCE);
+    Ok(identity
+        .into_iter()
+        .fold(job, |job, (name, value)| job.put(name, value))
+        .done())
 }
 
 /// Builds the unchanged subject.

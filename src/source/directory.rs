@@ -13,7 +13,7 @@ use super::snapshot::{BadSnapshot, Tree};
 use crate::subject::Globs;
 
 /// Directories of version control systems: never part of a source tree, at any depth.
-const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
+pub(super) const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
 /// What a tree may have at most, so that a wrong path cannot fill the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,8 +13,10 @@ use std::process::{Command, Output, Stdio};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+use super::collect::{Refused, inside};
 use super::directory::{Limits, ReadError, read_directory};
-use super::snapshot::{BadSnapshot, Tree};
+use super::hex;
+use super::snapshot::Tree;
 use crate::subject::{CrateSource, Globs};
 
 /// What cargo writes beside an unpacked crate.
@@ -96,16 +98,6 @@ pub enum CrateError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// The crate does not contain the directory.
-    #[error("{krate} has no directory `{path}`; it has: {}", there.join(", "))]
-    NoSuchSubdirectory {
-        /// Name and version.
-        krate: String,
-        /// The `path-inside` of the manifest.
-        path: String,
-        /// The directories at the top of the crate.
-        there: Vec<String>,
-    },
     /// Cargo failed for another reason, or left something unexpected.
     #[error("cargo could not fetch {krate}: {said}")]
     Cargo {
@@ -117,13 +109,13 @@ pub enum CrateError {
     /// The unpacked crate could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A link in the crate that leaves `path-inside`.
-    #[error("{krate}: {error}")]
-    Bad {
+    /// The crate has no such directory, or a link in it leaves `path-inside`.
+    #[error("{krate}: {why}")]
+    Refused {
         /// Name and version.
         krate: String,
         /// What is wrong.
-        error: BadSnapshot,
+        why: Refused,
     },
     /// The scratch directory could not be used.
     #[error("cannot use the scratch directory {}: {error}", path.display())]
@@ -168,7 +160,7 @@ impl Fetcher {
         })?;
         let tree = read_directory(&unpacked, &none, &Limits::default())?;
         check_files(source, &krate, &tree)?;
-        inside(source, &krate, tree)
+        part(source, &krate, tree)
     }
 
     /// Unpacks the crate and what it depends on below `scratch`.
@@ -342,34 +334,12 @@ fn check_files(source: &CrateSource, krate: &str, tree: &Tree) -> Result<(), Cra
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 /// The part of the crate that is the subject's tree.
-fn inside(source: &CrateSource, krate: &str, mut tree: Tree) -> Result<Tree, CrateError> {
+fn part(source: &CrateSource, krate: &str, mut tree: Tree) -> Result<Tree, CrateError> {
     tree.snapshot.files.remove(CHECKSUMS);
-    if let Some(path) = &source.path_inside {
-        let below = tree.snapshot.below(path).map_err(|error| CrateError::Bad {
-            krate: krate.to_string(),
-            error,
-        })?;
-        if below.files.is_empty() {
-            let tops = tree.snapshot.files.keys();
-            let mut there: Vec<String> = tops
-                .filter_map(|p| p.split_once('/').map(|(top, _)| top.to_string()))
-                .collect();
-            there.dedup();
-            return Err(CrateError::NoSuchSubdirectory {
-                krate: krate.to_string(),
-                path: path.clone(),
-                there,
-            });
-        }
-        tree.snapshot = below;
-    }
-    let used: std::collections::BTreeSet<_> =
-        tree.snapshot.files.values().map(|f| f.digest).collect();
-    tree.blobs.retain(|digest, _| used.contains(digest));
-    Ok(tree)
+    tree.forget_unused();
+    inside(tree, source.path_inside.as_deref()).map_err(|why| CrateError::Refused {
+        krate: krate.to_string(),
+        why,
+    })
 }

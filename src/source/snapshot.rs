@@ -1,7 +1,7 @@
 //! A source tree as data: paths, digests and the executable bit. No times, owners, absolute paths
 //! or empty directories, so that the same sources have the same digest everywhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::digest::Digest;
@@ -222,6 +222,12 @@ impl Tree {
             },
         );
         self.blobs.insert(digest, bytes);
+    }
+
+    /// Drops the bytes that no file has any more.
+    pub fn forget_unused(&mut self) {
+        let used: BTreeSet<Digest> = self.snapshot.files.values().map(|f| f.digest).collect();
+        self.blobs.retain(|digest, _| used.contains(digest));
     }
 
     /// The bytes of the file at `path`.

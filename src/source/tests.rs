@@ -12,8 +12,15 @@ use tempfile::tempdir;
 
 use super::*;
 use crate::digest::Digest;
+use crate::subject;
 use crate::subject::path::BadPath;
 use crate::subject::{CrateSource, Globs, Manifest, Preset, Selection, preset};
+
+mod archives;
+mod debian;
+mod git;
+mod http;
+mod sdist;
 
 fn globs(patterns: &[&str]) -> Globs {
     Globs::new(patterns.iter().map(|p| p.to_string()).collect()).unwrap()
@@ -345,6 +352,14 @@ fn limits_are_held_and_named() {
     );
 }
 
+fn place<'a>(private: &'a Path, scratch: &'a Path) -> Place<'a> {
+    Place {
+        manifest: private,
+        private,
+        scratch,
+    }
+}
+
 fn oniguruma() -> (Manifest, CrateSource) {
     let Ok(Preset::Text(text)) = preset("oniguruma") else {
         panic!("the preset is a text");
@@ -361,7 +376,7 @@ fn oniguruma_comes_from_the_registry_whole_and_the_same_each_time() {
     let (manifest, source) = oniguruma();
     let dir = tempdir().unwrap();
     let scratch = dir.path().join("scratch");
-    let tree = fetch(&manifest.source, dir.path(), &scratch).unwrap();
+    let tree = fetch(&manifest.source, place(dir.path(), &scratch)).unwrap();
     let files: Vec<&str> = tree.snapshot.files.keys().map(String::as_str).collect();
     assert!(files.contains(&"CMakeLists.txt") && files.contains(&"test/test_utf8.c"));
     assert!(
@@ -378,7 +393,7 @@ fn oniguruma_comes_from_the_registry_whole_and_the_same_each_time() {
     insta::assert_snapshot!(tree.snapshot.digest().hex(), @"bd0e156123ce1e530349e5b5362d810c1766876ebf224a1b4a3c96b7e419a22b");
 
     // A second time in the same place, then onto the disk and back.
-    let again = fetch(&manifest.source, dir.path(), &scratch).unwrap();
+    let again = fetch(&manifest.source, place(dir.path(), &scratch)).unwrap();
     assert_eq!(again.snapshot, tree.snapshot);
     let out = dir.path().join("out");
     write(&tree, &out).unwrap();

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::globs::Globs;
+use super::source::Source;
 use super::template::{Template, Values};
 
 /// Everything that is known of a subject before its source is looked at.
@@ -23,37 +24,6 @@ pub struct Manifest {
     pub functions: Functions,
     /// How much is replaced at once, and what an alert costs.
     pub scoring: Scoring,
-}
-
-/// Where a source tree comes from.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Source {
-    /// From the registry of Rust crates, at an exact version with a known checksum.
-    Crate(CrateSource),
-    /// From a directory of this machine.
-    Directory(DirectorySource),
-}
-
-/// A crate that carries a C project.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CrateSource {
-    /// The crate's name.
-    pub name: String,
-    /// The exact version.
-    pub version: String,
-    /// SHA-256 of the packed crate as a `Cargo.lock` shows it: 64 lower-case hexadecimal digits.
-    pub checksum: String,
-    /// The directory of the crate that is the root of the tree; the whole crate when absent.
-    pub path_inside: Option<String>,
-}
-
-/// A directory of this machine.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DirectorySource {
-    /// Absolute, or relative to the directory that holds the manifest.
-    pub path: String,
-    /// What of it is left out, besides version control's own directories.
-    pub ignore: Globs,
 }
 
 /// How a subject is built. Commands run in the root of the tree.

@@ -9,6 +9,7 @@
 //! - [`template`]: `{cc}` and the other placeholders in build commands.
 //! - [`globs`], [`path`]: the patterns and the paths that may stand in a manifest.
 //! - [`part`]: canonical bytes of the parts that different stages depend on, for their keys.
+//! - [`source`]: one file per kind of source.
 //! - [`read`], with `toml_tree` and `check`, and [`problem`]: reading TOML, with all problems and
 //!   their places.
 //! - `report`: the header of test programs, and which part of a report counts.
@@ -23,18 +24,23 @@ pub mod preset;
 pub mod problem;
 pub mod read;
 mod report;
+pub mod source;
 pub mod template;
 mod toml_tree;
 
 pub use globs::Globs;
 pub use manifest::{
-    Build, BuildPlan, CrateSource, DirectorySource, Flavour, Functions, LineParser, Manifest,
-    Parser, Report, Sanitizers, Scoring, Selection, Shard, Source, Tests, Tools,
+    Build, BuildPlan, Flavour, Functions, LineParser, Manifest, Parser, Report, Sanitizers,
+    Scoring, Selection, Shard, Tests, Tools,
 };
 pub use part::Digests;
 pub use preset::{Preset, UnknownPreset, preset, presets};
 pub use problem::{Problem, Problems};
 pub use report::{REPORT_HEADER, REPORT_TOKEN, REPORT_TOKEN_LENGTH, reported};
+pub use source::{
+    CrateSource, DebianSource, DirectorySource, GitSource, SdistSource, Source, TarballSource,
+    Unidentified, is_commit,
+};
 
 #[cfg(test)]
 mod report_tests;

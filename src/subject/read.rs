@@ -3,16 +3,16 @@
 use toml::de::DeTable;
 
 use super::check::{
-    all, arguments, choice, commands, defaulted, exact_version, flags, globs, identifier, ok,
-    patterns, template, valid, variable, whole,
+    all, arguments, choice, commands, defaulted, flags, globs, identifier, ok, patterns, template,
+    valid, variable, whole,
 };
 use super::globs::Globs;
 use super::manifest::{
-    Build, CrateSource, DirectorySource, Functions, LineParser, Manifest, Parser, Report,
-    Sanitizers, Scoring, Shard, Source, Tests,
+    Build, Functions, LineParser, Manifest, Parser, Report, Sanitizers, Scoring, Shard, Tests,
 };
 use super::path;
 use super::problem::{Problem, Problems, suggest};
+use super::source::source;
 use super::toml_tree::{At, Log, Section};
 
 /// The largest limit of time: a week, in seconds.
@@ -91,89 +91,6 @@ fn manifest(log: &Log<'_>, mut root: Section<'_, '_, '_>) -> Option<Manifest> {
         tests: tests?,
         functions: functions?,
         scoring: scoring?,
-    })
-}
-
-fn source(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Source> {
-    // Which of the other keys belong here depends on a choice that was not made: all are known.
-    let known = |s: &mut Section<'_, '_, '_>| {
-        for key in ["version", "checksum", "path-inside", "ignore"] {
-            s.has(key);
-        }
-    };
-    let source = match (s.has("crate"), s.has("directory")) {
-        (true, true) => {
-            s.say(
-                "both `crate` and `directory` are given",
-                Some("keep one of them".into()),
-            );
-            known(&mut s);
-            None
-        }
-        (false, false) => {
-            known(&mut s);
-            s.say(
-                "neither `crate` nor `directory` is given",
-                Some("write for example `directory = \".\"`".into()),
-            );
-            None
-        }
-        (true, false) => crate_source(log, &mut s).map(Source::Crate),
-        (false, true) => directory_source(log, &mut s).map(Source::Directory),
-    };
-    s.finish();
-    source
-}
-
-fn crate_source(log: &Log<'_>, s: &mut Section<'_, '_, '_>) -> Option<CrateSource> {
-    let name = s.text("crate").and_then(|n| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        let good = n.value.starts_with(|c: char| c.is_ascii_alphabetic())
-            && n.value.len() <= 64
-            && n.value.chars().all(plain);
-        valid(log, n, good, "not a crate's name", None)
-    });
-    s.require("version", "version = \"1.2.3\"");
-    let version = s.text("version").and_then(|v| {
-        let hint = "write all of it, as in \"1.2.3\", without `^`, `=` or `*`".to_string();
-        let good = exact_version(&v.value);
-        valid(log, v, good, "not one exact version", Some(hint))
-    });
-    s.require(
-        "checksum",
-        "checksum = \"<64 hexadecimal digits from a Cargo.lock>\"",
-    );
-    let checksum = s.text("checksum").and_then(|c| {
-        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        let good = c.value.len() == 64 && c.value.bytes().all(hex);
-        let hint = "copy `checksum` from a Cargo.lock that lists the crate".to_string();
-        let message = "64 lower-case hexadecimal digits are expected";
-        valid(log, c, good, message, Some(hint))
-    });
-    let path_inside = match s.has("path-inside") {
-        false => Some(None),
-        true => s.text("path-inside").and_then(|p| {
-            let checked = path::check(&p.value).map_err(|e| e.to_string());
-            ok(log, p, checked).map(Some)
-        }),
-    };
-    Some(CrateSource {
-        name: name?,
-        version: version?,
-        checksum: checksum?,
-        path_inside: path_inside?,
-    })
-}
-
-fn directory_source(log: &Log<'_>, s: &mut Section<'_, '_, '_>) -> Option<DirectorySource> {
-    let path = s.text("directory").and_then(|d| {
-        let good = !d.value.is_empty() && !d.value.contains('\0');
-        valid(log, d, good, "not a directory's path", None)
-    });
-    let ignore = globs(log, s, "ignore", &[]);
-    Some(DirectorySource {
-        path: path?,
-        ignore: ignore?,
     })
 }
 
