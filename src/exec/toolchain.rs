@@ -23,6 +23,12 @@ pub struct Toolchain {
     pub ranlib: PathBuf,
     /// The lister of symbols.
     pub nm: PathBuf,
+    /// The linker by itself.
+    pub ld: PathBuf,
+    /// The editors of object files.
+    pub strip: PathBuf,
+    /// See `strip`.
+    pub objcopy: PathBuf,
     /// The compiler's version line, for people.
     pub version: String,
     /// What it is, in bytes.
@@ -118,11 +124,9 @@ impl Toolchain {
         }
         let cxx =
             find(&cc.replace("gcc", "g++").replace("clang", "clang++")).filter(|p| *p != cc_path);
-        let (ar, ranlib, nm) = (
-            need("ar", "binutils")?,
-            need("ranlib", "binutils")?,
-            need("nm", "binutils")?,
-        );
+        let binutils = |program: &str| need(program, "binutils");
+        let (ar, ranlib, nm) = (binutils("ar")?, binutils("ranlib")?, binutils("nm")?);
+        let (ld, strip, objcopy) = (binutils("ld")?, binutils("strip")?, binutils("objcopy")?);
         let version = ask(&cc_path, &["--version"])?
             .lines()
             .next()
@@ -141,6 +145,8 @@ impl Toolchain {
         }
         add("ar", &ar);
         add("ranlib", &ranlib);
+        add("strip", &strip);
+        add("objcopy", &objcopy);
         for program in ["cc1", "cc1plus", "as", "ld", "collect2", "lto-wrapper"] {
             let path = ask(&cc_path, &[&format!("-print-prog-name={program}")])?;
             if let Some(path) = find(&path) {
@@ -186,6 +192,9 @@ impl Toolchain {
             ar,
             ranlib,
             nm,
+            ld,
+            strip,
+            objcopy,
             version,
             identity: Identity { target, files },
         })
@@ -197,6 +206,9 @@ impl Toolchain {
             "c++" => self.cxx.as_deref().unwrap_or(&self.cc),
             "ar" => &self.ar,
             "ranlib" => &self.ranlib,
+            "ld" => &self.ld,
+            "strip" => &self.strip,
+            "objcopy" => &self.objcopy,
             _ => &self.cc,
         }
     }

@@ -47,8 +47,12 @@ impl Executor for Audit {
         let tree = scratch.path().join("tree");
         // A faithful copy keeps the times, by which `make` sees what is out of date.
         copy_tree(&built, &tree).map_err(host("copying the build tree"))?;
-        for (path, file) in splice_all(scratch.path(), base_job, context, &[replacement(job)?])? {
-            std::fs::copy(&file, tree.join(&path)).map_err(host("writing a spliced file"))?;
+        let replacement = replacement(job)?;
+        let doc = base_doc(base_job, context)?;
+        let set = std::slice::from_ref(&replacement);
+        let spliced = splice_all(scratch.path(), base_job, &doc, context, set)?;
+        for (path, file) in &spliced {
+            std::fs::copy(file, tree.join(path)).map_err(host("writing a spliced file"))?;
         }
         base::hand_over(shop, &tree)?;
         let mut blobs = Vec::new();
@@ -56,6 +60,18 @@ impl Executor for Audit {
         std::fs::create_dir(&record).map_err(host("making a scratch folder"))?;
         base::hand_over(shop, &record)?;
         let broken = base::rebuild(shop, base_job, context, &tree, &record, &mut blobs)?;
+        for (path, file) in &spliced {
+            let kept = std::fs::read(tree.join(path)).ok() == std::fs::read(file).ok();
+            if !kept {
+                return Err(Failure::Fatal {
+                    what: format!("the subject's build makes {path} again over a variant in it"),
+                    help:
+                        "an audit needs a build that leaves a generated file alone which is newer \
+                           than what it is made from"
+                            .into(),
+                });
+            }
+        }
         let doc = VerdictDoc {
             compiles: broken.is_none(),
             stage: broken.is_some().then_some(Stage::Build),
