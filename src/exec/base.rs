@@ -208,18 +208,17 @@ pub fn snapshot(digest: Digest, context: &Context<'_>) -> Result<source::Snapsho
     })
 }
 
-/// Runs the build commands of the base `job` again in a tree that was built before, as the project
-/// itself would: nothing is recorded or taken apart.
+/// Runs commands of the base `job` in another tree, as the project itself would: nothing is
+/// recorded or taken apart.
 pub fn rebuild(
     shop: &Workshop,
     job: &Job,
     context: &Context<'_>,
-    tree: &Path,
-    record: &Path,
+    places: (&Path, &Path),
+    phases: &[&str],
     blobs: &mut Vec<Vec<u8>>,
 ) -> Result<Option<BrokenBuild>, Failure> {
-    let (mode, phases) = (recorder::WHOLE, &["build"]);
-    run_phases(shop, job, context, (tree, record), phases, mode, blobs)
+    run_phases(shop, job, context, places, phases, recorder::WHOLE, blobs)
 }
 
 /// Runs the subject's own commands of the given phases in `tree`; the recording tools write to

@@ -51,6 +51,11 @@ pub const WHOLE: &str = "whole";
 /// Globs of the test programs' own sources, one a line; set when they are to report out of band.
 pub const HARNESS: &str = "EVERBENCH_HARNESS";
 
+/// Set when the compiler is clang.
+pub const CLANG: &str = "EVERBENCH_CLANG";
+/// What clang does without being told, and takes for a mistake when it is.
+const CLANG_DOES: &[&str] = &["-static-libasan", "-static-libubsan"];
+
 /// Acts as a recording tool if the program was called as one; does not return if all goes well.
 pub fn act_as_tool() -> Option<ExitCode> {
     let mut args = std::env::args_os();
@@ -65,7 +70,10 @@ pub fn act_as_tool() -> Option<ExitCode> {
     }))
 }
 
-fn act(tool: &'static str, real: &OsString, args: Vec<OsString>) -> Result<ExitCode, String> {
+fn act(tool: &'static str, real: &OsString, mut args: Vec<OsString>) -> Result<ExitCode, String> {
+    if matches!(tool, "cc" | "c++") && std::env::var_os(CLANG).is_some() {
+        args.retain(|arg| !CLANG_DOES.iter().any(|word| arg == word));
+    }
     let Some(mode) = std::env::var_os(ACTIVE) else {
         let error = real_tool(real)?.args(&args).exec();
         return Err(format!("cannot run {}: {error}", real.to_string_lossy()));

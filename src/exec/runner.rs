@@ -198,6 +198,9 @@ impl Workshop {
             let path = self.tools.tool(tool).display().to_string();
             env.insert(recorder::variable(tool), path);
         }
+        if self.tools.symbolizer.is_some() {
+            env.insert(recorder::CLANG.into(), "1".into());
+        }
         (binds.collect(), env)
     }
 }
