@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::commands::{self, Recorded, Understood};
-use super::recorder;
+use super::products::{Made, Products, products};
 use super::runner::{Call, Workshop, compiler_limits, end_doc, host, stable_log};
 use super::{Bind, Limits, Sandbox, Status};
+use super::{commands, examine, recorder};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
 use crate::logs::first_error;
-use crate::oss::artifact::{self, BaseDoc, BrokenBuild, BuiltFile, Step, Unit};
-use crate::oss::layout::{RECORD, TREE, in_tree};
+use crate::oss::artifact::{self, BaseDoc, BrokenBuild, BuiltFile, Step, Unit, Untracked};
+use crate::oss::layout::{RECORD, TREE};
 use crate::source;
 
 /// Runs jobs of kind `oss/base`.
@@ -102,13 +102,12 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Fai
         context,
         (&tree, &record),
         &["configure", "build"],
+        recorder::RECORDING,
         &mut blobs,
     )? {
         let doc = BaseDoc {
             broken: Some(broken),
-            units: vec![],
-            steps: vec![],
-            files: vec![],
+            ..BaseDoc::default()
         };
         return Ok(Built {
             doc,
@@ -118,12 +117,43 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Fai
     }
     // From here on nothing inside the sandbox can write to the tree.
     Sandbox::reclaim(&tree).map_err(host("taking the build tree back"))?;
-    let (units, steps) = understand(&record.join("commands"), &tree)?;
-    let units = examine(shop, context, &tree, units, &mut blobs)?;
+    let snapshot = snapshot(job.digest("snapshot"), context)?;
+    let made = recorded(&record)?;
+    let survey = examine::survey(&tree, &snapshot, &made)?;
+    let mut products = products(&made, &survey.binaries, &|path| {
+        let bytes = std::fs::read(tree.join(path)).ok()?;
+        Some(Digest::of(&bytes))
+    });
+    let mut untracked = std::mem::take(&mut products.untracked);
+    untracked.extend(restore(shop, context, &tree, &products)?);
+    let compiled = products.units.clone();
+    let present = compiled
+        .into_iter()
+        .filter(|u| tree.join(&u.object).exists());
+    let mut units = examine::units(shop, context, &tree, present.collect(), &mut blobs)?;
+    let sources = examine::sources(&tree, &snapshot, &mut units)?;
+    untracked.extend(examine::untracked(
+        shop, context, &tree, &products, &units, &blobs,
+    )?);
+    untracked.sort();
+    let wanted = texts(job.list("generated"));
+    let wanted = crate::subject::Globs::new(wanted).map_err(|(_, e)| Failure::Fatal {
+        what: format!("the job's `generated` cannot be used: {e}"),
+        help: "this is a fault in everbench; please report it".into(),
+    })?;
+    let mut generated = Vec::new();
+    for (path, file) in sources.generated {
+        if wanted.matches(&path) {
+            blobs.push(std::fs::read(tree.join(&path)).map_err(host("reading a generated file"))?);
+            generated.push(file);
+        }
+    }
+    let asked = |path: &String| generated.iter().any(|file: &BuiltFile| file.path == *path);
+    let rewritten = survey.rewritten.into_iter().filter(|p| !asked(p)).collect();
     let outputs: BTreeSet<&String> = units
         .iter()
         .map(|u| &u.object)
-        .chain(steps.iter().map(|s| &s.output))
+        .chain(products.steps.iter().map(|s| &s.output))
         .collect();
     let files = outputs
         .into_iter()
@@ -133,8 +163,12 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Fai
         doc: BaseDoc {
             broken: None,
             units,
-            steps,
+            steps: products.steps,
             files,
+            copies: sources.copies,
+            generated,
+            rewritten,
+            untracked,
         },
         blobs,
         scratch,
@@ -174,16 +208,17 @@ pub fn snapshot(digest: Digest, context: &Context<'_>) -> Result<source::Snapsho
     })
 }
 
-/// Runs the build commands of the base `job` again in a tree that was built before.
+/// Runs commands of the base `job` in another tree, as the project itself would: nothing is
+/// recorded or taken apart.
 pub fn rebuild(
     shop: &Workshop,
     job: &Job,
     context: &Context<'_>,
-    tree: &Path,
-    record: &Path,
+    places: (&Path, &Path),
+    phases: &[&str],
     blobs: &mut Vec<Vec<u8>>,
 ) -> Result<Option<BrokenBuild>, Failure> {
-    run_phases(shop, job, context, (tree, record), &["build"], blobs)
+    run_phases(shop, job, context, places, phases, recorder::WHOLE, blobs)
 }
 
 /// Runs the subject's own commands of the given phases in `tree`; the recording tools write to
@@ -194,6 +229,7 @@ fn run_phases(
     context: &Context<'_>,
     (tree, record): (&Path, &Path),
     phases: &[&str],
+    mode: &str,
     blobs: &mut Vec<Vec<u8>>,
 ) -> Result<Option<BrokenBuild>, Failure> {
     let (mut binds, mut env) = shop.recording();
@@ -212,7 +248,7 @@ fn run_phases(
     for phase in phases {
         let mut env = env.clone();
         if *phase == "build" {
-            env.insert(recorder::ACTIVE.into(), "1".into());
+            env.insert(recorder::ACTIVE.into(), mode.into());
             let globs = texts(job.list("harness"));
             if !globs.is_empty() {
                 env.insert(recorder::HARNESS.into(), globs.join("\n"));
@@ -287,214 +323,107 @@ fn texts(values: &[Value]) -> Vec<String> {
     values.iter().filter_map(text).collect()
 }
 
-/// The recorded compilations (not yet examined) and steps.
-fn understand(record: &Path, tree: &Path) -> Result<(Vec<Unit>, Vec<Step>), Failure> {
-    let text = match std::fs::read_to_string(record) {
+/// What the recording tools wrote down.
+fn recorded(record: &Path) -> Result<Vec<Made>, Failure> {
+    let text = match std::fs::read_to_string(record.join("commands")) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(e) => return Err(host("reading the recorded commands")(e)),
     };
-    let exists = |path: &str| tree.join(path).exists();
-    let mut units = BTreeMap::new();
-    let mut steps: Vec<Step> = Vec::new();
-    for line in text.lines() {
-        let recorded: Recorded = serde_json::from_str(line).map_err(|e| Failure::Fatal {
+    let read = |line: &str| {
+        serde_json::from_str(line).map_err(|e| Failure::Fatal {
             what: format!("a recorded command cannot be read: {e}: {line}"),
             help: "this is a fault in everbench; please report it".into(),
-        })?;
-        match commands::understand(&recorded, &exists) {
-            Understood::Nothing => {}
-            Understood::Compile(pairs) => {
-                for (source, object) in pairs {
-                    // What was compiled only to try something out has left no object.
-                    if !exists(&object) {
-                        continue;
-                    }
-                    let unit = Unit {
-                        tool: recorded.tool.clone(),
-                        argv: commands::only(&recorded.argv, &recorded.cwd, &source),
-                        cwd: recorded.cwd.clone(),
-                        source,
-                        object: object.clone(),
-                        reads: Vec::new(),
-                        harness: recorded.harness,
-                        preprocessed: Digest::of(b""),
-                        symbols: Digest::of(b""),
-                    };
-                    units.insert(object, unit);
-                }
-            }
-            Understood::Make(step) => {
-                let temporary = !exists(&step.output);
-                // A link that is done twice replaces itself; archives are filled in several steps.
-                let repeated = steps.iter().position(|s| *s == step);
-                if let Some(at) = repeated {
-                    steps.remove(at);
-                }
-                if !temporary {
-                    steps.push(step);
-                }
-            }
-        }
-    }
-    // Parallel makes record in any order: sorted, with a step after those that make its inputs.
-    let mut units: Vec<Unit> = units.into_values().collect();
-    units.sort_by(|a, b| (&a.source, &a.object).cmp(&(&b.source, &b.object)));
-    Ok((units, in_order(steps)))
-}
-
-/// Sorts steps by their output, each after the steps that make what it reads; the steps of one
-/// output keep the order in which they ran.
-fn in_order(steps: Vec<Step>) -> Vec<Step> {
-    let mut by_output: BTreeMap<String, Vec<Step>> = BTreeMap::new();
-    for step in steps {
-        by_output.entry(step.output.clone()).or_default().push(step);
-    }
-    let mut ordered = Vec::new();
-    while !by_output.is_empty() {
-        let ready = by_output
-            .iter()
-            .find(|(output, steps)| {
-                let mut inputs = steps.iter().flat_map(|s| &s.inputs);
-                inputs.all(|(_, path)| path == *output || !by_output.contains_key(path))
-            })
-            // A circle cannot be built from; should one be recorded, any order is as good.
-            .or_else(|| by_output.iter().next())
-            .map(|(output, _)| output.clone())
-            .expect("it is not empty");
-        ordered.extend(by_output.remove(&ready).expect("it was just found"));
-    }
-    ordered
-}
-
-/// Preprocesses every unit and lists every object's symbols.
-fn examine(
-    shop: &Workshop,
-    context: &Context<'_>,
-    tree: &Path,
-    units: Vec<Unit>,
-    blobs: &mut Vec<Vec<u8>>,
-) -> Result<Vec<Unit>, Failure> {
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let examined = std::sync::Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let i = next.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                    let Some(unit) = units.get(i) else { break };
-                    let result = examine_one(shop, context, tree, unit);
-                    examined
-                        .lock()
-                        .expect("nothing panics while it holds the lock")
-                        .push((i, result));
-                }
-            });
-        }
-    });
-    let mut examined = examined
-        .into_inner()
-        .expect("nothing panics while it holds the lock");
-    examined.sort_by_key(|(i, _)| *i);
-    let mut out = Vec::with_capacity(units.len());
-    for (_, result) in examined {
-        let (unit, texts) = result?;
-        blobs.extend(texts);
-        out.push(unit);
-    }
-    Ok(out)
-}
-
-fn examine_one(
-    shop: &Workshop,
-    context: &Context<'_>,
-    tree: &Path,
-    unit: &Unit,
-) -> Result<(Unit, [Vec<u8>; 2]), Failure> {
-    let run =
-        |program: &Path, args: Vec<String>| {
-            let argv = [vec![program.display().to_string()], args].concat();
-            let call = Call {
-                argv: argv.clone(),
-                cwd: unit.cwd.clone(),
-                tree,
-                tree_writable: false,
-                over: Vec::new(),
-                out: None,
-                binds: Vec::new(),
-                env: BTreeMap::new(),
-                limits: Limits {
-                    output: 256 << 20,
-                    ..compiler_limits()
-                },
-                results: false,
-                collect: None,
-            };
-            let ended = shop.run(&call, context.cancel)?;
-            if ended.status == Status::Exited(0) {
-                return Ok(ended.stdout);
-            }
-            Err(Failure::Fatal {
-            what: format!(
-                "`{}` ended with {}: {}",
-                argv.join(" "),
-                describe(&ended.status),
-                String::from_utf8_lossy(&ended.stderr).lines().next().unwrap_or_default()
-            ),
-            help: "the same command went well in the subject's own build; does it depend on files \
-                   that the build removes?"
-                .into(),
         })
-        };
-    let text = run(shop.tools.tool(&unit.tool), commands::preprocess(unit))?;
-    let listing = run(
-        &shop.tools.nm,
-        vec!["-g".into(), "-P".into(), format!("{TREE}/{}", unit.object)],
-    )?;
-    let symbols = symbols(&listing);
-    let unit = Unit {
-        reads: reads(&text, &unit.cwd),
-        preprocessed: Digest::of(&text),
-        symbols: Digest::of(&symbols),
-        ..unit.clone()
     };
-    Ok((unit, [text, symbols]))
+    text.lines().map(read).collect()
 }
 
-/// Kind and name of each symbol, sorted, one a line: no addresses, no sizes.
-fn symbols(listing: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(listing);
-    let mut lines: Vec<String> = text
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let (name, kind) = (words.next()?, words.next()?);
-            Some(format!("{kind} {name}\n"))
-        })
-        .collect();
-    lines.sort_unstable();
-    lines.concat().into_bytes()
-}
-
-/// The files of the tree that line markers name.
-fn reads(preprocessed: &[u8], cwd: &str) -> Vec<String> {
-    let mut files = BTreeSet::new();
-    for line in preprocessed.split(|b| *b == b'\n') {
-        let Some(rest) = line.strip_prefix(b"# ") else {
-            continue;
+/// Makes again what the build has thrown away and what its products are made of, and puts it into
+/// the tree. What cannot be made again as it was is told.
+fn restore(
+    shop: &Workshop,
+    context: &Context<'_>,
+    tree: &Path,
+    products: &Products,
+) -> Result<Vec<Untracked>, Failure> {
+    let mut untracked = Vec::new();
+    let scratch = shop
+        .trees
+        .scratch()
+        .map_err(host("making a scratch folder"))?;
+    let out = scratch.path();
+    let lost = |path: &str| products.lost.contains_key(path);
+    let compile = |unit: &Unit| {
+        let argv = commands::compile_to(unit, &commands::out_path(&unit.object));
+        (
+            unit.object.clone(),
+            unit.tool.clone(),
+            unit.cwd.clone(),
+            argv,
+        )
+    };
+    let make = |step: &Step| {
+        let argv = commands::retarget(step);
+        (
+            step.output.clone(),
+            step.tool.clone(),
+            step.cwd.clone(),
+            argv,
+        )
+    };
+    let units = products
+        .units
+        .iter()
+        .filter(|u| lost(&u.object))
+        .map(compile);
+    let steps = products.steps.iter().filter(|s| lost(&s.output)).map(make);
+    for (path, tool, cwd, args) in units.chain(steps) {
+        let file = out.join(&path);
+        let folder = file.parent().expect("a path in a folder has a parent");
+        std::fs::create_dir_all(folder).map_err(host("making a scratch folder"))?;
+        hand_over(shop, out)?;
+        let program = shop.tools.tool(&tool).display().to_string();
+        let call = Call {
+            argv: [vec![program], args].concat(),
+            cwd,
+            tree,
+            tree_writable: false,
+            over: Vec::new(),
+            out: Some(out),
+            binds: Vec::new(),
+            env: BTreeMap::new(),
+            limits: compiler_limits(),
+            results: false,
+            collect: None,
         };
-        let Some(start) = rest.iter().position(|b| *b == b'"') else {
-            continue;
-        };
-        let Some(end) = rest.iter().rposition(|b| *b == b'"').filter(|e| *e > start) else {
-            continue;
-        };
-        if let Ok(path) = std::str::from_utf8(&rest[start + 1..end]) {
-            files.extend(in_tree(cwd, path));
+        shop.run(&call, context.cancel)?;
+        // What is made in several steps goes on from here; the tree has the last state.
+        if let Ok(bytes) = std::fs::read(&file) {
+            let place = tree.join(&path);
+            let folder = place.parent().expect("a path in a folder has a parent");
+            std::fs::create_dir_all(folder).map_err(host("keeping an object"))?;
+            std::fs::write(place, bytes).map_err(host("keeping an object"))?;
         }
     }
-    files.into_iter().collect()
+    for (path, digest) in &products.lost {
+        if receipt(tree, path).is_some_and(|file| file.digest == *digest) {
+            continue;
+        }
+        let feeds = |object: &String| {
+            object == path
+                || commands::reached(&products.steps, std::slice::from_ref(object))
+                    .iter()
+                    .any(|s| s.output == *path)
+        };
+        let objects = products.units.iter().map(|u| &u.object);
+        untracked.push(Untracked {
+            path: path.clone(),
+            reason: "the build threw it away, and it cannot be made again as it was".into(),
+            units: objects.filter(|o| feeds(o)).cloned().collect(),
+        });
+    }
+    Ok(untracked)
 }
 
 /// What a file holds, for the receipt.
@@ -505,57 +434,4 @@ pub fn receipt(root: &Path, path: &str) -> Option<BuiltFile> {
         digest: Digest::of(&bytes),
         size: bytes.len() as u64,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn step(output: &str, inputs: &[&str]) -> Step {
-        Step {
-            tool: "cc".into(),
-            argv: vec![],
-            cwd: TREE.into(),
-            output: output.into(),
-            inputs: inputs
-                .iter()
-                .enumerate()
-                .map(|(i, p)| (i, p.to_string()))
-                .collect(),
-        }
-    }
-
-    #[test]
-    fn steps_come_after_what_they_read_in_whatever_order_they_were_recorded() {
-        let steps = vec![
-            step("z", &["b.a", "t.o"]),
-            step("b.a", &["y.o"]),
-            step("a", &["z"]),
-            step("b.a", &["x.o"]),
-        ];
-        let order: Vec<(String, String)> = in_order(steps)
-            .into_iter()
-            .map(|s| (s.output, s.inputs[0].1.clone()))
-            .collect();
-        let pair = |a: &str, b: &str| (a.to_string(), b.to_string());
-        assert_eq!(
-            order,
-            [
-                pair("b.a", "y.o"),
-                pair("b.a", "x.o"),
-                pair("z", "b.a"),
-                pair("a", "z")
-            ]
-        );
-    }
-
-    #[test]
-    fn symbols_lose_their_addresses_and_line_markers_give_the_files() {
-        assert_eq!(
-            symbols(b"puts U         \nf T 0000 001a\n"),
-            b"T f\nU puts\n"
-        );
-        let text = b"# 1 \"../src/a.c\"\n# 1 \"/usr/include/stdio.h\" 1 3 4\n# 2 \"../src/a.h\" 1\nint x;\n";
-        assert_eq!(reads(text, "/eb/tree/build"), ["src/a.c", "src/a.h"]);
-    }
 }

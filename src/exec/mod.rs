@@ -11,7 +11,8 @@
 //!
 //! What is run in it:
 //! - `runner`: what the executors share; `toolchain`; `trees`: the cache of what can be made again
-//! - `base`, recorded by `recorder`, understood by `commands`: the unchanged subject
+//! - `base`, recorded by `recorder`, understood by `commands` and `products`, looked at by
+//!   `examine`: the unchanged subject
 //! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests
 //! - `fetch`, `answer`: sources, and models without a network
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
@@ -21,7 +22,9 @@ pub mod base;
 mod cgroup;
 mod command;
 pub mod commands;
+mod examine;
 pub mod fetch;
+mod products;
 pub mod program;
 pub mod recorder;
 pub mod replay;

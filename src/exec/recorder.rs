@@ -4,12 +4,15 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use super::commands::Recorded;
-use crate::oss::layout::{BIN, RECORD, REPORT_HEADER, in_tree};
+use super::commands::{self, Part, Recorded, Understood};
+use super::products::{Made, Work};
+use crate::digest::Digest;
+use crate::oss::artifact::Step;
+use crate::oss::layout::{BIN, RECORD, REPORT_HEADER, TREE, in_tree};
 
 /// Names under which this program is a recording tool, and what each stands for.
 pub const NAMES: &[(&str, &str)] = &[
@@ -21,25 +24,37 @@ pub const NAMES: &[(&str, &str)] = &[
     ("clang++", "c++"),
     ("ar", "ar"),
     ("gcc-ar", "ar"),
+    ("llvm-ar", "ar"),
     ("ranlib", "ranlib"),
     ("gcc-ranlib", "ranlib"),
+    ("llvm-ranlib", "ranlib"),
+    ("ld", "ld"),
+    ("strip", "strip"),
+    ("objcopy", "objcopy"),
 ];
 
-/// Variable that holds the real tool's path: `EVERBENCH_CC`, `EVERBENCH_CXX`, `EVERBENCH_AR`,
-/// `EVERBENCH_RANLIB`.
-pub fn variable(tool: &str) -> &'static str {
-    match tool {
-        "cc" => "EVERBENCH_CC",
-        "c++" => "EVERBENCH_CXX",
-        "ar" => "EVERBENCH_AR",
-        _ => "EVERBENCH_RANLIB",
-    }
+/// What the recording tools stand for.
+pub const TOOLS: &[&str] = &["cc", "c++", "ar", "ranlib", "ld", "strip", "objcopy"];
+
+/// Variable that holds the real tool's path: `EVERBENCH_CC`, `EVERBENCH_CXX`, `EVERBENCH_AR`, ...
+pub fn variable(tool: &str) -> String {
+    let name = if tool == "c++" { "cxx" } else { tool };
+    format!("EVERBENCH_{}", name.to_uppercase())
 }
 
-/// Set while what the tools do is to be recorded (building, not configuring).
+/// Set while a subject is built (not configured): [`RECORDING`], or [`WHOLE`].
 pub const ACTIVE: &str = "EVERBENCH_RECORD";
+/// What the tools do is recorded; commands that compile and link at once are taken apart.
+pub const RECORDING: &str = "record";
+/// Nothing is recorded and commands stay whole where they can: the build as it is by itself.
+pub const WHOLE: &str = "whole";
 /// Globs of the test programs' own sources, one a line; set when they are to report out of band.
 pub const HARNESS: &str = "EVERBENCH_HARNESS";
+
+/// Set when the compiler is clang.
+pub const CLANG: &str = "EVERBENCH_CLANG";
+/// What clang does without being told, and takes for a mistake when it is.
+const CLANG_DOES: &[&str] = &["-static-libasan", "-static-libubsan"];
 
 /// Acts as a recording tool if the program was called as one; does not return if all goes well.
 pub fn act_as_tool() -> Option<ExitCode> {
@@ -48,30 +63,88 @@ pub fn act_as_tool() -> Option<ExitCode> {
     let name = Path::new(&name).file_name()?.to_str()?.to_string();
     let (_, tool) = NAMES.iter().find(|(n, _)| *n == name)?;
     let real = std::env::var_os(variable(tool))?;
-    Some(act(tool, &real, args.collect()))
+    let acted = act(tool, &real, args.collect());
+    Some(acted.unwrap_or_else(|why| {
+        let _ = writeln!(std::io::stderr(), "everbench recording {tool}: {why}");
+        ExitCode::from(125)
+    }))
 }
 
-fn act(tool: &str, real: &OsString, args: Vec<OsString>) -> ExitCode {
-    let result: Result<(), String> = prepare(tool, args).and_then(|argv| {
-        // A real tool can be a script that calls another by name: that one is not to be this
-        // program once more, or the two call each other for ever.
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let others = std::env::split_paths(&path).filter(|dir| dir != Path::new(BIN));
-        let path = std::env::join_paths(others).map_err(|e| e.to_string())?;
-        // Only an error comes back from here.
-        let error = Command::new(real).args(&argv).env("PATH", path).exec();
-        Err(format!("cannot run {}: {error}", real.to_string_lossy()))
-    });
-    let why = result.err().unwrap_or_default();
-    let _ = writeln!(std::io::stderr(), "everbench recording {tool}: {why}");
-    ExitCode::from(125)
-}
-
-/// The arguments to run the real tool with, written down first if that is wanted.
-fn prepare(tool: &str, args: Vec<OsString>) -> Result<Vec<OsString>, String> {
-    if std::env::var_os(ACTIVE).is_none() {
-        return Ok(args);
+fn act(tool: &'static str, real: &OsString, mut args: Vec<OsString>) -> Result<ExitCode, String> {
+    if matches!(tool, "cc" | "c++") && std::env::var_os(CLANG).is_some() {
+        args.retain(|arg| !CLANG_DOES.iter().any(|word| arg == word));
     }
+    let Some(mode) = std::env::var_os(ACTIVE) else {
+        let error = real_tool(real)?.args(&args).exec();
+        return Err(format!("cannot run {}: {error}", real.to_string_lossy()));
+    };
+    let argv = expanded(args)?;
+    let cwd = std::env::current_dir().map_err(|e| e.to_string())?;
+    let cwd = cwd
+        .to_str()
+        .ok_or("the working directory is not UTF-8")?
+        .to_string();
+    let job = Job {
+        tool,
+        real,
+        recording: mode == RECORDING,
+    };
+    if !matches!(tool, "cc" | "c++") {
+        return job.run(argv, &cwd, false);
+    }
+    let harness = Harness::read()?;
+    let parts = commands::split(tool, &argv, &cwd);
+    let ours = |part: &Part| {
+        let source = part.source.as_ref();
+        source.is_some_and(|s| harness.has(&cwd, s))
+    };
+    match parts {
+        Some(parts) => {
+            let sources = parts.iter().filter(|p| p.source.is_some());
+            let mixed = sources.clone().any(ours) && !sources.clone().all(ours);
+            if !job.recording && !mixed {
+                let all = sources.clone().any(ours);
+                return job.run(argv, &cwd, all);
+            }
+            let mut failed = None;
+            for part in &parts {
+                if part.source.is_none() && failed.is_some() {
+                    break;
+                }
+                let object = part.argv.iter().rposition(|a| a == "-o");
+                if let Some(object) = object.and_then(|at| Path::new(&part.argv[at + 1]).parent()) {
+                    std::fs::create_dir_all(object)
+                        .map_err(|e| format!("cannot make {}: {e}", object.display()))?;
+                }
+                let code = job.run(part.argv.clone(), &cwd, ours(part))?;
+                if code != ExitCode::SUCCESS {
+                    failed.get_or_insert(code);
+                }
+            }
+            Ok(failed.unwrap_or(ExitCode::SUCCESS))
+        }
+        None => {
+            let ours = argv
+                .iter()
+                .any(|a| !a.starts_with('-') && !a.ends_with(".o") && harness.has(&cwd, a));
+            job.run(argv, &cwd, ours)
+        }
+    }
+}
+
+/// The real tool. It can be a script that calls another by name: that one is not to be this
+/// program once more, or the two call each other for ever.
+fn real_tool(real: &OsString) -> Result<Command, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let others = std::env::split_paths(&path).filter(|dir| dir != Path::new(BIN));
+    let path = std::env::join_paths(others).map_err(|e| e.to_string())?;
+    let mut command = Command::new(real);
+    command.env("PATH", path);
+    Ok(command)
+}
+
+/// The arguments, with response files in place.
+fn expanded(args: Vec<OsString>) -> Result<Vec<String>, String> {
     let mut argv = Vec::with_capacity(args.len());
     for arg in args {
         let arg = arg
@@ -88,50 +161,161 @@ fn prepare(tool: &str, args: Vec<OsString>) -> Result<Vec<OsString>, String> {
             None => argv.push(arg),
         }
     }
-    let cwd = std::env::current_dir().map_err(|e| e.to_string())?;
-    let cwd = cwd
-        .to_str()
-        .ok_or("the working directory is not UTF-8")?
-        .to_string();
-    let harness = matches!(tool, "cc" | "c++") && is_harness(&cwd, &argv)?;
-    if harness {
-        argv.splice(0..0, ["-include".to_string(), REPORT_HEADER.to_string()]);
-    }
-    let recorded = Recorded {
-        tool: tool.to_string(),
-        argv: argv.clone(),
-        cwd,
-        harness,
-    };
-    let mut line = serde_json::to_vec(&recorded).map_err(|e| e.to_string())?;
-    line.push(b'\n');
-    // One write to a file opened for appending: records of parallel compilers do not mix.
-    std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(format!("{RECORD}/commands"))
-        .and_then(|mut file| file.write_all(&line))
-        .map_err(|e| format!("cannot record: {e}"))?;
-    Ok(argv.into_iter().map(OsString::from).collect())
+    Ok(argv)
 }
 
-fn is_harness(cwd: &str, argv: &[String]) -> Result<bool, String> {
-    let Ok(globs) = std::env::var(HARNESS) else {
-        return Ok(false);
-    };
-    let mut set = globset::GlobSetBuilder::new();
-    for glob in globs.lines() {
-        let glob = globset::GlobBuilder::new(glob)
-            .literal_separator(true)
-            .build();
-        set.add(glob.map_err(|e| e.to_string())?);
+struct Job<'a> {
+    tool: &'static str,
+    real: &'a OsString,
+    recording: bool,
+}
+
+impl Job<'_> {
+    /// Runs the real tool and writes down what it read and made.
+    fn run(&self, mut argv: Vec<String>, cwd: &str, harness: bool) -> Result<ExitCode, String> {
+        if harness {
+            argv.splice(0..0, ["-include".to_string(), REPORT_HEADER.to_string()]);
+        }
+        let mut command = real_tool(self.real)?;
+        command.args(&argv);
+        if !self.recording {
+            let error = command.exec();
+            return Err(format!(
+                "cannot run {}: {error}",
+                self.real.to_string_lossy()
+            ));
+        }
+        let recorded = Recorded {
+            tool: self.tool.to_string(),
+            argv,
+            cwd: cwd.to_string(),
+            harness,
+        };
+        let planned = plan(&recorded);
+        let status = command
+            .status()
+            .map_err(|e| format!("cannot run {}: {e}", self.real.to_string_lossy()))?;
+        if !status.success() {
+            let code = status.code().or(status.signal().map(|s| 128 + s));
+            let code = code.and_then(|c| u8::try_from(c).ok()).unwrap_or(1);
+            return Ok(ExitCode::from(code));
+        }
+        let mut lines = Vec::new();
+        for mut made in planned {
+            if made.work != Work::Extract {
+                let Some(after) = digest(&made.output) else {
+                    continue;
+                };
+                made.after = after;
+            }
+            lines.extend(serde_json::to_vec(&made).map_err(|e| e.to_string())?);
+            lines.push(b'\n');
+        }
+        // One write to a file opened for appending: records of parallel compilers do not mix.
+        std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(format!("{RECORD}/commands"))
+            .and_then(|mut file| file.write_all(&lines))
+            .map_err(|e| format!("cannot record: {e}"))?;
+        Ok(ExitCode::SUCCESS)
     }
-    let set = set.build().map_err(|e| e.to_string())?;
-    Ok(argv
-        .iter()
-        .filter(|a| !a.starts_with('-'))
-        .filter_map(|a| in_tree(cwd, a))
-        .any(|path| set.is_match(&path) && !path.ends_with(".o")))
+}
+
+/// What a command is going to make, with what its files hold before it runs.
+fn plan(recorded: &Recorded) -> Vec<Made> {
+    let made = |work: Work, output: String, inputs: Vec<(usize, String, Digest)>| {
+        let output = parent_resolved(&output);
+        Made {
+            recorded: recorded.clone(),
+            work,
+            before: digest(&output),
+            output,
+            after: Digest::of(b""),
+            inputs,
+        }
+    };
+    if recorded.tool == "ar" && commands::extracts(recorded) {
+        let archive = recorded.argv.iter().enumerate().skip(1);
+        let archive = archive
+            .filter_map(|(i, a)| read(i, &in_tree(&recorded.cwd, a)?))
+            .take(1);
+        let folder = in_tree(&recorded.cwd, "x").unwrap_or_default();
+        let folder = parent_resolved(&folder);
+        let folder = folder.rsplit_once('/').map_or("", |(folder, _)| folder);
+        return vec![made(Work::Extract, folder.to_string(), archive.collect())];
+    }
+    let exists = |path: &str| Path::new(TREE).join(path).exists();
+    match commands::understand(recorded, &exists) {
+        Understood::Nothing => Vec::new(),
+        Understood::Compile(pairs) => pairs
+            .into_iter()
+            .map(|(source, object)| made(Work::Compile(source), object, Vec::new()))
+            .collect(),
+        Understood::Make(steps) => steps
+            .into_iter()
+            .map(|step| {
+                let inputs: Vec<(usize, String, Digest)> = step
+                    .inputs
+                    .iter()
+                    .filter_map(|(i, path)| read(*i, path))
+                    .collect();
+                let output = parent_resolved(&step.output);
+                let step = Step {
+                    inputs: inputs
+                        .iter()
+                        .map(|(i, path, _)| (*i, path.clone()))
+                        .collect(),
+                    ..step
+                };
+                made(Work::Step(step), output, inputs)
+            })
+            .collect(),
+    }
+}
+
+/// A file that a command reads: without symbolic links, with what it holds.
+fn read(at: usize, path: &str) -> Option<(usize, String, Digest)> {
+    let real = Path::new(TREE).join(path).canonicalize().ok()?;
+    let real = real.strip_prefix(TREE).ok()?.to_str()?.to_string();
+    let digest = digest(&real)?;
+    Some((at, real, digest))
+}
+
+/// A path without symbolic links but for its last part, which a tool replaces.
+fn parent_resolved(path: &str) -> String {
+    let resolved = || {
+        let full = Path::new(TREE).join(path);
+        let parent = full.parent()?.canonicalize().ok()?;
+        let full = parent.join(full.file_name()?);
+        Some(full.strip_prefix(TREE).ok()?.to_str()?.to_string())
+    };
+    resolved().unwrap_or_else(|| path.to_string())
+}
+
+fn digest(path: &str) -> Option<Digest> {
+    let bytes = std::fs::read(Path::new(TREE).join(path)).ok()?;
+    Some(Digest::of(&bytes))
+}
+
+/// The test programs' own sources.
+struct Harness(globset::GlobSet);
+
+impl Harness {
+    fn read() -> Result<Harness, String> {
+        let mut set = globset::GlobSetBuilder::new();
+        for glob in std::env::var(HARNESS).unwrap_or_default().lines() {
+            let glob = globset::GlobBuilder::new(glob)
+                .literal_separator(true)
+                .build();
+            set.add(glob.map_err(|e| e.to_string())?);
+        }
+        Ok(Harness(set.build().map_err(|e| e.to_string())?))
+    }
+
+    fn has(&self, cwd: &str, source: &str) -> bool {
+        in_tree(cwd, source).is_some_and(|path| self.0.is_match(&path))
+    }
 }
 
 /// Splits a response file as GCC does: white space separates, quotes and backslashes protect.

@@ -57,7 +57,8 @@ impl<'a> Replay<'a> {
         let out = scratch.path().join("out");
         std::fs::create_dir(&out).map_err(host("making a scratch folder"))?;
         hand_over(shop, &out)?;
-        let over = splice_all(scratch.path(), base, context, &set)?;
+        let over = splice_all(scratch.path(), base, doc, context, &set)?;
+        let over = with_copies(&tree, doc, over);
         Ok(Replay {
             shop,
             context,
@@ -88,6 +89,7 @@ impl<'a> Replay<'a> {
                 &unit.tool,
                 &unit.cwd,
                 commands::syntax_only(unit),
+                &self.over,
             )?;
             if stuck.is_some() {
                 return Ok(stuck);
@@ -99,14 +101,15 @@ impl<'a> Replay<'a> {
     /// Compiles every touched unit, then makes again everything that is made of it. Gives the
     /// paths of what was made, objects left out.
     pub fn build(&self) -> Result<Result<Vec<String>, Stuck>, Failure> {
-        let mut moved = BTreeMap::new();
+        let mut changed = Vec::new();
         for unit in self.touched() {
             let out = commands::out_path(&unit.object);
             let on_host = self.prepare(&unit.object)?;
             let cached = self.shop.trees.object(&self.object_key(unit));
             if !cached.exists() {
                 let argv = commands::compile_to(unit, &out);
-                if let Some(stuck) = self.replay(Stage::Compile, &unit.tool, &unit.cwd, argv)? {
+                let stuck = self.replay(Stage::Compile, &unit.tool, &unit.cwd, argv, &self.over)?;
+                if let Some(stuck) = stuck {
                     return Ok(Err(stuck));
                 }
                 let copy = self.scratch.path().join("object");
@@ -118,17 +121,31 @@ impl<'a> Replay<'a> {
             } else {
                 std::fs::copy(&cached, &on_host).map_err(host("using a kept object"))?;
             }
-            moved.insert(unit.object.clone(), out);
+            changed.push(unit.object.clone());
         }
-        let changed: Vec<String> = moved.keys().cloned().collect();
+        // What was made again lies over the tree's own, so that links find it under its name.
+        let mut over = self.over.clone();
+        let lay = |over: &mut Vec<(String, PathBuf)>, path: &str, file: PathBuf| {
+            over.retain(|(p, _)| p != path);
+            over.push((path.to_string(), file));
+        };
+        for path in &changed {
+            lay(&mut over, path, self.out().join(path));
+        }
         let mut made = Vec::new();
         for step in commands::reached(&self.doc.steps, &changed) {
-            self.prepare(&step.output)?;
-            let argv = commands::retarget(step, &moved);
-            if let Some(stuck) = self.replay(Stage::Link, &step.tool, &step.cwd, argv)? {
-                return Ok(Err(stuck));
+            let file = self.prepare(&step.output)?;
+            if step.tool == "copy" {
+                let from = self.out().join(&step.inputs[0].1);
+                std::fs::copy(from, &file).map_err(host("copying a product"))?;
+            } else {
+                let argv = commands::retarget(step);
+                let stuck = self.replay(Stage::Link, &step.tool, &step.cwd, argv, &over)?;
+                if let Some(stuck) = stuck {
+                    return Ok(Err(stuck));
+                }
             }
-            moved.insert(step.output.clone(), commands::out_path(&step.output));
+            lay(&mut over, &step.output, file);
             made.push(step.output.clone());
         }
         made.sort();
@@ -171,6 +188,7 @@ impl<'a> Replay<'a> {
         tool: &str,
         cwd: &str,
         args: Vec<String>,
+        over: &[(String, PathBuf)],
     ) -> Result<Option<Stuck>, Failure> {
         let program = self.shop.tools.tool(tool).display().to_string();
         let out = self.out();
@@ -179,7 +197,7 @@ impl<'a> Replay<'a> {
             cwd: cwd.to_string(),
             tree: &self.tree,
             tree_writable: false,
-            over: self.over.clone(),
+            over: over.to_vec(),
             out: Some(&out),
             binds: Vec::new(),
             env: BTreeMap::new(),
@@ -199,10 +217,26 @@ impl<'a> Replay<'a> {
     }
 }
 
+/// A spliced file also stands for the copies that the build made of it. Symbolic links lead to it
+/// by themselves.
+fn with_copies(tree: &Path, doc: &BaseDoc, over: Vec<(String, PathBuf)>) -> Vec<(String, PathBuf)> {
+    let is_file = |path: &String| {
+        let place = tree.join(path);
+        place.canonicalize().is_ok_and(|real| real == place)
+    };
+    let copies = doc.copies.iter().flat_map(|(copy, of)| {
+        let files = over.iter().filter(move |(path, _)| path == of);
+        files.map(move |(_, file)| (copy.clone(), file.clone()))
+    });
+    let copies: Vec<(String, PathBuf)> = copies.filter(|(copy, _)| is_file(copy)).collect();
+    [over, copies].concat()
+}
+
 /// Writes the source files of `set` with the variants in them; gives path in the tree -> file.
 pub fn splice_all(
     scratch: &Path,
     base: &Job,
+    doc: &BaseDoc,
     context: &Context<'_>,
     set: &[Replacement],
 ) -> Result<Vec<(String, PathBuf)>, Failure> {
@@ -216,10 +250,10 @@ pub fn splice_all(
     }
     let mut over = Vec::new();
     for (i, (path, replacements)) in by_path.into_iter().enumerate() {
-        let source = snapshot
-            .files
-            .get(path)
-            .map(|entry| entry.digest)
+        let generated = doc.generated.iter().find(|file| file.path == path);
+        let source = generated
+            .map(|file| file.digest)
+            .or_else(|| Some(snapshot.files.get(path)?.digest))
             .ok_or_else(|| fault(format!("{path} is not in the snapshot")))
             .and_then(|d| (context.blob)(d))?;
         let bytes = spliced(path, &source, &replacements, context)?;

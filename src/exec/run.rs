@@ -53,6 +53,12 @@ impl Executor for TestRun {
             _ => Some(fresh_token().map_err(host("drawing a token"))?),
         };
         let mut env = environment(job);
+        if let Some(symbolizer) = &shop.tools.symbolizer {
+            // Standalone UBSan has a variable of its own.
+            for name in ["ASAN_SYMBOLIZER_PATH", "UBSAN_SYMBOLIZER_PATH"] {
+                env.insert(name.into(), symbolizer.display().to_string());
+            }
+        }
         env.extend(token.iter().map(|t| (REPORT_TOKEN.to_string(), t.clone())));
         let call = Call {
             argv,

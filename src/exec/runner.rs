@@ -194,9 +194,12 @@ impl Workshop {
             "PATH".to_string(),
             format!("{BIN}:/usr/local/bin:/usr/bin:/bin"),
         )]);
-        for tool in ["cc", "c++", "ar", "ranlib"] {
+        for tool in recorder::TOOLS {
             let path = self.tools.tool(tool).display().to_string();
-            env.insert(recorder::variable(tool).to_string(), path);
+            env.insert(recorder::variable(tool), path);
+        }
+        if self.tools.symbolizer.is_some() {
+            env.insert(recorder::CLANG.into(), "1".into());
         }
         (binds.collect(), env)
     }

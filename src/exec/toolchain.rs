@@ -23,6 +23,14 @@ pub struct Toolchain {
     pub ranlib: PathBuf,
     /// The lister of symbols.
     pub nm: PathBuf,
+    /// The linker by itself.
+    pub ld: PathBuf,
+    /// The editors of object files.
+    pub strip: PathBuf,
+    /// See `strip`.
+    pub objcopy: PathBuf,
+    /// What sanitizers of clang find names and lines with; those of GCC do it by themselves.
+    pub symbolizer: Option<PathBuf>,
     /// The compiler's version line, for people.
     pub version: String,
     /// What it is, in bytes.
@@ -111,17 +119,16 @@ impl Toolchain {
         }
         let cxx =
             find(&cc.replace("gcc", "g++").replace("clang", "clang++")).filter(|p| *p != cc_path);
-        let (ar, ranlib, nm) = (
-            need("ar", "binutils")?,
-            need("ranlib", "binutils")?,
-            need("nm", "binutils")?,
-        );
+        let binutils = |program: &str| need(program, "binutils");
+        let (ar, ranlib, nm) = (binutils("ar")?, binutils("ranlib")?, binutils("nm")?);
+        let (ld, strip, objcopy) = (binutils("ld")?, binutils("strip")?, binutils("objcopy")?);
         let version = ask(&cc_path, &["--version"])?
             .lines()
             .next()
             .unwrap_or_default()
             .to_string();
         let target = ask(&cc_path, &["-dumpmachine"])?;
+        let clang = version.contains("clang");
         let mut files = BTreeMap::new();
         let mut add = |name: &str, path: &Path| {
             if let Ok(bytes) = std::fs::read(path) {
@@ -134,6 +141,8 @@ impl Toolchain {
         }
         add("ar", &ar);
         add("ranlib", &ranlib);
+        add("strip", &strip);
+        add("objcopy", &objcopy);
         for program in ["cc1", "cc1plus", "as", "ld", "collect2", "lto-wrapper"] {
             let path = ask(&cc_path, &[&format!("-print-prog-name={program}")])?;
             if let Some(path) = find(&path) {
@@ -169,12 +178,43 @@ impl Toolchain {
                 add(library, Path::new(&path));
             }
         }
+        let mut symbolizer = None;
+        if clang {
+            let found = ask(&cc_path, &["-print-prog-name=llvm-symbolizer"])?;
+            let found = find(&found).filter(|path| visible(path));
+            let found = found.ok_or_else(|| ToolchainError::Missing {
+                program: "llvm-symbolizer".into(),
+                help: "without it alerts have no names; install `llvm` of the compiler's version"
+                    .into(),
+            })?;
+            add("symbolizer", &found);
+            symbolizer = Some(found);
+            // Clang is a small program around large libraries, and has its runtimes to itself.
+            for path in loaded(&cc_path) {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                add(&format!("library {name}"), &path);
+            }
+            let resources =
+                PathBuf::from(ask(&cc_path, &["-print-resource-dir"])?).join("lib/linux");
+            let runtimes = std::fs::read_dir(&resources).map(|dir| dir.flatten());
+            for entry in runtimes.into_iter().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let wanted = ["asan", "ubsan", "lsan", "builtins"];
+                if wanted.iter().any(|part| name.contains(part)) {
+                    add(&format!("runtime {name}"), &entry.path());
+                }
+            }
+        }
         Ok(Toolchain {
             cc: cc_path,
             cxx,
             ar,
             ranlib,
             nm,
+            ld,
+            strip,
+            objcopy,
+            symbolizer,
             version,
             identity: Identity { target, files },
         })
@@ -199,6 +239,9 @@ impl Toolchain {
             "c++" => self.cxx.as_deref().unwrap_or(&self.cc),
             "ar" => &self.ar,
             "ranlib" => &self.ranlib,
+            "ld" => &self.ld,
+            "strip" => &self.strip,
+            "objcopy" => &self.objcopy,
             _ => &self.cc,
         }
     }
@@ -209,6 +252,21 @@ fn need(program: &str, package: &str) -> Result<PathBuf, ToolchainError> {
         program: program.to_string(),
         help: format!("install it, on Debian with `apt-get install {package}`"),
     })
+}
+
+/// The libraries that a program of the system loads, as its loader lists them.
+fn loaded(program: &Path) -> Vec<PathBuf> {
+    let Some(ldd) = find("ldd") else {
+        return Vec::new();
+    };
+    let program = program.display().to_string();
+    let listing = ask(&ldd, &[&program]).unwrap_or_default();
+    let paths = listing.lines().filter_map(|line| line.split_once("=> "));
+    let paths = paths.filter_map(|(_, rest)| rest.split_whitespace().next());
+    paths
+        .filter(|p| p.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
 }
 
 fn ask(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
@@ -256,6 +314,19 @@ mod tests {
             assert!(
                 identity.files.contains_key(name),
                 "{name} is not identified"
+            );
+        }
+    }
+
+    #[test]
+    fn clang_is_identified_by_its_libraries_and_runtimes() {
+        let tools = Toolchain::probe("clang").expect("clang and llvm are needed: tools/setup");
+        let files = &tools.identity.files;
+        for part in ["symbolizer", "library libLLVM", "asan", "ubsan"] {
+            assert!(
+                files.keys().any(|name| name.contains(part)),
+                "{part} is not identified: {:?}",
+                files.keys()
             );
         }
     }

@@ -2,6 +2,7 @@
 //! rejection is final; then code generation; then everything that is linked from it. And the same
 //! question put to the subject's own build commands, for audits.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Status;
@@ -12,7 +13,7 @@ use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
 use crate::logs::first_error;
-use crate::oss::artifact::{self, BaseDoc, Replacement, Stage, VerdictDoc};
+use crate::oss::artifact::{self, BaseDoc, BrokenBuild, Replacement, Stage, VerdictDoc};
 
 /// Runs jobs of kind `oss/verdict`.
 pub struct Verdict(pub Arc<Workshop>);
@@ -39,23 +40,18 @@ impl Executor for Audit {
     fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
         let shop = &self.0;
         let base_job = job.material("base");
-        let built = base::tree(shop, base_job, context)?;
-        let scratch = shop
-            .trees
-            .scratch()
-            .map_err(host("making a scratch folder"))?;
-        let tree = scratch.path().join("tree");
-        // A faithful copy keeps the times, by which `make` sees what is out of date.
-        copy_tree(&built, &tree).map_err(host("copying the build tree"))?;
-        for (path, file) in splice_all(scratch.path(), base_job, context, &[replacement(job)?])? {
-            std::fs::copy(&file, tree.join(&path)).map_err(host("writing a spliced file"))?;
-        }
-        base::hand_over(shop, &tree)?;
+        let doc = base_doc(base_job, context)?;
+        let replacement = replacement(job)?;
+        let set = std::slice::from_ref(&replacement);
         let mut blobs = Vec::new();
-        let record = scratch.path().join("record");
-        std::fs::create_dir(&record).map_err(host("making a scratch folder"))?;
-        base::hand_over(shop, &record)?;
-        let broken = base::rebuild(shop, base_job, context, &tree, &record, &mut blobs)?;
+        let built = base::tree(shop, base_job, context)?;
+        let mut broken = rebuilt(shop, base_job, &doc, context, set, Some(&built), &mut blobs)?;
+        let generated = doc.generated.iter().any(|f| f.path == replacement.path);
+        if broken.is_some() && !generated {
+            // Some builds cannot be run a second time (`ln -s` without `-f`): only a build from the
+            // start says that it is the variant that fails.
+            broken = rebuilt(shop, base_job, &doc, context, set, None, &mut blobs)?;
+        }
         let doc = VerdictDoc {
             compiles: broken.is_none(),
             stage: broken.is_some().then_some(Stage::Build),
@@ -72,7 +68,67 @@ impl Executor for Audit {
     }
 }
 
-fn copy_tree(from: &std::path::Path, to: &std::path::Path) -> std::io::Result<()> {
+/// Runs the subject's own build with `set` in place: its build commands in a copy of the tree
+/// `built`, or, without one, all commands in a new tree.
+fn rebuilt(
+    shop: &Workshop,
+    base_job: &Job,
+    doc: &BaseDoc,
+    context: &Context<'_>,
+    set: &[Replacement],
+    built: Option<&Path>,
+    blobs: &mut Vec<Vec<u8>>,
+) -> Result<Option<BrokenBuild>, Failure> {
+    let scratch = shop
+        .trees
+        .scratch()
+        .map_err(host("making a scratch folder"))?;
+    let tree = scratch.path().join("tree");
+    match built {
+        // A faithful copy keeps the times, by which `make` sees what is out of date.
+        Some(built) => copy_tree(built, &tree).map_err(host("copying the build tree"))?,
+        None => base::write_snapshot(base_job.digest("snapshot"), &tree, context)?,
+    }
+    let spliced = splice_all(scratch.path(), base_job, doc, context, set)?;
+    for (path, file) in &spliced {
+        let place = tree.join(path);
+        let times = std::fs::metadata(&place).and_then(|m| m.modified());
+        std::fs::copy(file, &place).map_err(host("writing a spliced file"))?;
+        if built.is_none() {
+            // In a new tree all files are equally old, or make would remake what is shipped.
+            times
+                .and_then(|time| {
+                    std::fs::File::options()
+                        .write(true)
+                        .open(&place)?
+                        .set_modified(time)
+                })
+                .map_err(host("writing a spliced file"))?;
+        }
+    }
+    base::hand_over(shop, &tree)?;
+    let record = scratch.path().join("record");
+    std::fs::create_dir(&record).map_err(host("making a scratch folder"))?;
+    base::hand_over(shop, &record)?;
+    let phases: &[&str] = match built {
+        Some(_) => &["build"],
+        None => &["configure", "build"],
+    };
+    let broken = base::rebuild(shop, base_job, context, (&tree, &record), phases, blobs)?;
+    for (path, file) in &spliced {
+        if std::fs::read(tree.join(path)).ok() != std::fs::read(file).ok() {
+            return Err(Failure::Fatal {
+                what: format!("the subject's build makes {path} again over a variant in it"),
+                help: "an audit needs a build that leaves a generated file alone which is newer \
+                       than what it is made from"
+                    .into(),
+            });
+        }
+    }
+    Ok(broken)
+}
+
+fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
     let status = std::process::Command::new("/bin/cp")
         .args(["-a", "--"])
         .arg(from)

@@ -3,6 +3,8 @@
 //! new version of their kind. Paths are relative to the root of the subject's tree; no document
 //! holds a time, a host name or an absolute path of the machine.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -18,7 +20,7 @@ pub const SOURCE: Kind = Kind {
 /// The unchanged subject, built in one flavour: a [`BaseDoc`].
 pub const BASE: Kind = Kind {
     name: "oss/base",
-    version: 1,
+    version: 2,
     nature: Nature::Deterministic,
 };
 /// Whether the subject still builds with one function replaced: a [`VerdictDoc`].
@@ -47,7 +49,7 @@ pub const RUN: Kind = Kind {
 };
 
 /// A build of the unchanged subject.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BaseDoc {
     /// Why it does not build, if it does not; the rest is then empty.
     pub broken: Option<BrokenBuild>,
@@ -57,6 +59,27 @@ pub struct BaseDoc {
     pub steps: Vec<Step>,
     /// Every file that a recorded command wrote.
     pub files: Vec<BuiltFile>,
+    /// Names under which units read files of the source: copies that the build makes, and symbolic
+    /// links. Name -> file of the source.
+    pub copies: BTreeMap<String, String>,
+    /// The source files that the build makes and the manifest asks for; their bytes are in the store.
+    pub generated: Vec<BuiltFile>,
+    /// The files of the source that the build writes over and the manifest does not ask for.
+    pub rewritten: Vec<String>,
+    /// What a replaced function might reach unseen.
+    pub untracked: Vec<Untracked>,
+}
+
+/// A product that no recorded command made, or that cannot be made again: a change of the units
+/// which it may stand for could not be followed through it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Untracked {
+    /// The file.
+    pub path: String,
+    /// What is known of it.
+    pub reason: String,
+    /// The objects of the units that it may hold code of.
+    pub units: Vec<String>,
 }
 
 /// A build that failed.
@@ -98,7 +121,8 @@ pub struct Unit {
 /// One recorded command that makes a file of other files.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Step {
-    /// `cc`, `c++`, `ar` or `ranlib`.
+    /// `cc`, `c++`, `ar`, `ranlib`, `ld`, `strip` or `objcopy`; or `copy`, for a file that the build
+    /// copied or moved in whatever way.
     pub tool: String,
     /// The arguments, without the program.
     pub argv: Vec<String>,

@@ -74,6 +74,10 @@ fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, H
         .put("build", lists(plan.build))
         .put("env", pairs(plan.env))
         .put("harness", harness)
+        .put(
+            "generated",
+            manifest.functions.generated.patterns().to_vec(),
+        )
         .blob("toolchain", subject.toolchain(db).clone());
     if manifest.tests.report == Report::Results {
         job = job.blob("report-header", REPORT_HEADER.as_bytes().to_vec());

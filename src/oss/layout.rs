@@ -9,6 +9,8 @@ pub const BIN: &str = "/eb/bin";
 pub const RECORD: &str = "/eb/record";
 /// Where replayed commands write.
 pub const OUT: &str = "/eb/out";
+/// Where, in the tree, files are kept that a build would have thrown away.
+pub const KEPT: &str = ".everbench";
 /// The header that redirects the reports of test programs.
 pub const REPORT_HEADER: &str = "/eb/report.h";
 /// Prefix of the sanitizers' log files.

@@ -2,7 +2,7 @@
 //! sees, what the manifest's filters leave, and the sample drawn of that. Every exclusion is
 //! counted by its reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -374,8 +374,9 @@ fn extract(
         .zip(&facts)
         .map(|(unit, facts)| {
             let definitions = facts.definitions.iter().cloned();
-            let file = |file: &str| {
-                crate::oss::layout::in_tree(&unit.cwd, file).unwrap_or_else(|| file.to_string())
+            let file = |file: &str| match crate::oss::layout::in_tree(&unit.cwd, file) {
+                Some(path) => doc.copies.get(&path).cloned().unwrap_or(path),
+                None => file.to_string(),
             };
             definitions
                 .map(|d| CompiledDefinition {
@@ -399,11 +400,20 @@ fn extract(
             *out.excluded.entry(reason.to_string()).or_default() += n;
         }
     };
-    for (path, entry) in &files.files {
-        if !is_source(path) {
+    let untracked: BTreeSet<&String> = doc.untracked.iter().flat_map(|u| &u.units).collect();
+    let sources = sources(files, doc);
+    let unseen = in_tree.iter().flat_map(|unit| unit.iter());
+    let unseen =
+        unseen.filter(|d| !d.file.starts_with(['/', '<']) && !sources.contains_key(&d.file));
+    let unseen: BTreeSet<_> = unseen.map(|d| (&d.file, d.line, &d.name)).collect();
+    exclude("generated", unseen.len() as u64);
+    for (path, file) in &sources {
+        let found = file_functions(db, settings, Text::new(db, *file))?;
+        if doc.rewritten.contains(path) {
+            let all = found.definitions.len() + found.skipped.len();
+            exclude("rewritten_by_build", all as u64);
             continue;
         }
-        let found = file_functions(db, settings, Text::new(db, entry.digest))?;
         let selected = match manifest.selection(path) {
             Selection::Selected => None,
             Selection::Harness(_) => Some("harness"),
@@ -420,7 +430,7 @@ fn extract(
         for skipped in &found.skipped {
             exclude(&skipped.reason.to_string(), 1);
         }
-        let source = db.blob(entry.digest)?;
+        let source = db.blob(*file)?;
         let both = lang::intersect(&found, &source, path, &in_tree);
         for only in &both.only_compiled {
             // What the file's own reading skipped is counted there.
@@ -455,6 +465,13 @@ fn extract(
                 }
                 Reality::Compiled { units: numbers, .. } => numbers,
             };
+            if compiled_in
+                .iter()
+                .any(|n| untracked.contains(&units[*n].object))
+            {
+                exclude("untracked", 1);
+                continue;
+            }
             let span = definition.span.clone();
             let contexts = compiled_in
                 .iter()
@@ -462,7 +479,7 @@ fn extract(
             places.insert(
                 id.clone(),
                 Place {
-                    file: entry.digest,
+                    file: *file,
                     start: span.start,
                     end: span.end,
                     line: definition.span_line,
@@ -506,6 +523,15 @@ fn context(
         order: u32::try_from(order).unwrap_or(u32::MAX),
         command: Digest::of(&artifact::write(&(&unit.tool, &unit.argv, &unit.cwd))),
     }
+}
+
+/// The files that functions are looked for in: those of the source, and those that the build makes
+/// and the manifest asks for.
+fn sources(files: &Snapshot, doc: &BaseDoc) -> BTreeMap<String, Digest> {
+    let brought = files.files.iter().map(|(path, f)| (path.clone(), f.digest));
+    let made = doc.generated.iter().map(|f| (f.path.clone(), f.digest));
+    let all = brought.chain(made);
+    all.filter(|(path, _)| is_source(path)).collect()
 }
 
 fn is_source(path: &str) -> bool {

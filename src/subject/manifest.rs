@@ -137,6 +137,8 @@ pub struct Functions {
     pub include: Globs,
     /// Files of these that are not.
     pub exclude: Globs,
+    /// Files that the build makes and whose functions are drawn from as well.
+    pub generated: Globs,
     /// Shortest function, in tokens between white space, inclusive.
     pub min_tokens: u32,
     /// Longest function, exclusive.

@@ -82,6 +82,8 @@ struct FunctionsPart<'a> {
     include: &'a [String],
     exclude: &'a [String],
     harness: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    generated: &'a [String],
     min_tokens: u32,
     max_tokens: u32,
 }
@@ -152,6 +154,7 @@ impl Manifest {
             include: self.functions.include.patterns(),
             exclude: self.functions.exclude.patterns(),
             harness: self.tests.harness.patterns(),
+            generated: self.functions.generated.patterns(),
             min_tokens: self.functions.min_tokens,
             max_tokens: self.functions.max_tokens,
         })

@@ -260,6 +260,7 @@ fn functions(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Functions> {
         s.say("`include` is empty: no function would be found", None);
     }
     let exclude = globs(log, &mut s, "exclude", &[]);
+    let generated = globs(log, &mut s, "generated", &[]);
     let most = i64::from(u32::MAX);
     let min = defaulted(log, &mut s, "min-tokens", TOKENS.0, most);
     let max = defaulted(log, &mut s, "max-tokens", TOKENS.1, most);
@@ -276,6 +277,7 @@ fn functions(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Functions> {
     Some(Functions {
         include: include?,
         exclude: exclude?,
+        generated: generated?,
         min_tokens: min?,
         max_tokens: max?,
     })

@@ -82,12 +82,7 @@ pub fn symbols(source: &str) -> String {
 fn base(job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
     let snapshot =
         Snapshot::decode(&(context.blob)(job.digest("snapshot"))?).expect("it was encoded here");
-    let mut doc = BaseDoc {
-        broken: None,
-        units: Vec::new(),
-        steps: Vec::new(),
-        files: Vec::new(),
-    };
+    let mut doc = BaseDoc::default();
     let (mut blobs, mut all) = (Vec::new(), job.text("flavour").as_bytes().to_vec());
     all.extend(job.digest("toolchain").0);
     for (path, entry) in &snapshot.files {

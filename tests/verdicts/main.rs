@@ -5,6 +5,8 @@
 
 mod agree;
 mod bombs;
+mod clang;
 mod hostile;
+mod shapes;
 mod strict;
 mod support;

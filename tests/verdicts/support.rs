@@ -42,6 +42,16 @@ pub struct Lab {
 impl Lab {
     /// A subject with its source beside its manifest; `limits` is what one replayed command may use.
     pub fn open(manifest: &str, root: &Path, limits: Option<Limits>) -> Lab {
+        Lab::with_compiler("gcc", manifest, root, limits)
+    }
+
+    /// The same, built by `compiler`.
+    pub fn with_compiler(
+        compiler: &str,
+        manifest: &str,
+        root: &Path,
+        limits: Option<Limits>,
+    ) -> Lab {
         let manifest = Manifest::parse(manifest, "manifest").unwrap_or_else(|e| panic!("{e}"));
         let dir = tempfile::tempdir().expect("a folder");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
@@ -62,7 +72,7 @@ impl Lab {
         };
         store.commit(vec![snapshot]).expect("the source is stored");
 
-        let tools = Toolchain::probe("gcc").unwrap_or_else(|e| panic!("{e}"));
+        let tools = Toolchain::probe(compiler).unwrap_or_else(|e| panic!("{e}"));
         let identity = tools
             .identity_with(&["make".to_string()])
             .unwrap_or_else(|e| panic!("{e}"));
