@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::ask;
 use crate::lang::calibration::Edit;
 use crate::oss::inputs::{Card, Scoring};
+use crate::oss::metrics;
 
 /// The file's name.
 pub const FILE: &str = "everbench.toml";
@@ -78,11 +80,14 @@ pub struct RunConfig {
     pub iterations: Option<u32>,
     /// Seed of every draw.
     pub seed: u64,
+    /// What models are asked to do: `improve`, `repair` or `synthesise`.
+    pub task: String,
     /// The C compiler.
     pub compiler: String,
     /// A prompt template in place of the built-in one, relative to the project file.
     pub template: Option<PathBuf>,
-    /// Folder whose `functions.scm` and `edits.scm` replace the built-in queries.
+    /// Folder whose files replace built-in queries: `c/functions.scm`, `cpp/edits.scm`, ...; files
+    /// of no folder are those of C.
     pub queries: Option<PathBuf>,
 }
 
@@ -92,6 +97,7 @@ impl Default for RunConfig {
             limit: None,
             iterations: None,
             seed: 0,
+            task: "improve".into(),
             compiler: "gcc".into(),
             template: None,
             queries: None,
@@ -115,6 +121,8 @@ pub struct ScoreConfig {
     pub minimum_changed_lines: f64,
     /// Replicates of the bootstrap.
     pub replicates: u32,
+    /// Metrics that are measured beside the three of the benchmark, by name.
+    pub metrics: Vec<String>,
 }
 
 impl Default for ScoreConfig {
@@ -126,6 +134,7 @@ impl Default for ScoreConfig {
             dissimilarity_weight: None,
             minimum_changed_lines: 0.5,
             replicates: crate::stats::bootstrap::MIN_REPLICATES,
+            metrics: Vec::new(),
         }
     }
 }
@@ -233,6 +242,16 @@ impl Config {
         if self.run.iterations == Some(0) || self.run.limit == Some(0) {
             return Err("[run] `iterations` and `limit` must be at least 1".into());
         }
+        task(&self.run.task)?;
+        for name in &self.score.metrics {
+            if metrics::named(name).is_none() {
+                let known: Vec<&str> = metrics::ALL.iter().map(|m| m.name).collect();
+                return Err(format!(
+                    "[score] `metrics` names `{name}`; there are: {}",
+                    known.join(", ")
+                ));
+            }
+        }
         if self.score.scorings.is_empty() {
             return Err("[score] `scorings` is empty: name `paired`, `paper` or both".into());
         }
@@ -254,6 +273,14 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// The task called `name`.
+pub fn task(name: &str) -> Result<&'static ask::Task, String> {
+    ask::task(name).ok_or_else(|| {
+        let known: Vec<&str> = ask::tasks().iter().map(|t| t.name).collect();
+        format!("there is no task `{name}`; there are: {}", known.join(", "))
+    })
 }
 
 /// The reader's message on an unknown key lists those that it knows: names the nearest.

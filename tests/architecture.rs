@@ -10,10 +10,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("stats", &[]),
     ("logs", &[]),
     ("lang", &[]),
-    ("ask", &[]),
-    ("subject", &[]),
+    ("ask", &["lang"]),
+    ("subject", &["lang"]),
     ("engine", &[]),
-    ("config", &["oss", "lang", "stats"]),
+    ("config", &["ask", "oss", "lang", "stats"]),
     ("store", &["engine"]),
     ("source", &["subject"]),
     (
@@ -26,7 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "exec",
         &["ask", "engine", "lang", "logs", "oss", "source", "subject"],
     ),
-    ("report", &["app", "config", "oss", "stats", "subject"]),
+    ("report", &["app", "ask", "config", "oss", "stats", "subject"]),
     (
         "app",
         &[

@@ -2,13 +2,14 @@
 //! them.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
+use crate::ask::Task;
 use crate::engine::{EngineDb, Failure, Hold};
 use crate::job::Job;
-use crate::lang::QueryTexts;
+use crate::lang::QuerySet;
 use crate::oss::inputs::{Model, ModelSpec, Origin, Scoring, Settings, Subject};
 use crate::oss::leaderboard::{self, RowFacts};
 use crate::oss::population::FlavourArg;
-use crate::oss::{baseline, population};
+use crate::oss::{baseline, metrics, population};
 use crate::store::Reader;
 use crate::subject::Manifest;
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ pub struct World {
     pub models: Vec<Model>,
     /// Which scorings are wanted.
     pub scorings: Vec<Scoring>,
+    /// What models are asked to do.
+    pub task: &'static Task,
 }
 
 /// A subject with what is set for it.
@@ -38,9 +41,11 @@ pub struct Bench {
 /// What an evaluation starts from, before there is a database.
 pub(super) struct Plan {
     pub(super) subjects: Vec<SubjectPlan>,
-    pub(super) queries: Arc<QueryTexts>,
+    pub(super) queries: Arc<QuerySet>,
     pub(super) template: Arc<str>,
     pub(super) seed: u64,
+    pub(super) task: &'static Task,
+    pub(super) metrics: Arc<Vec<&'static str>>,
     pub(super) models: Vec<Arc<ModelSpec>>,
     pub(super) scorings: Vec<Scoring>,
 }
@@ -70,6 +75,8 @@ impl Plan {
                     plan.limit,
                     plan.iterations,
                     self.seed,
+                    self.task,
+                    self.metrics.clone(),
                 ),
                 subject: Subject::new(
                     &db,
@@ -89,6 +96,7 @@ impl Plan {
             benches,
             models,
             scorings: self.scorings.clone(),
+            task: self.task,
         }
     }
 }
@@ -101,6 +109,8 @@ pub struct RowResult {
     pub scoring: Scoring,
     /// Its facts, unless something is missing.
     pub facts: Option<Arc<RowFacts>>,
+    /// The further metrics that were asked for, as far as they are known.
+    pub metrics: BTreeMap<&'static str, Arc<metrics::Summary>>,
 }
 
 /// What the root query of a run gives.
@@ -143,6 +153,26 @@ pub struct Evaluation {
     pub compiler: String,
     /// The database, to ask more of.
     pub world: World,
+}
+
+/// The summaries of the metrics that were asked for; what they lack goes to `hold`.
+fn further_metrics(
+    db: &EngineDb,
+    settings: Settings,
+    subject: Subject,
+    model: Model,
+    hold: &mut Hold,
+) -> BTreeMap<&'static str, Arc<metrics::Summary>> {
+    let mut found = BTreeMap::new();
+    for metric in settings.metrics(db).iter().filter_map(|m| metrics::named(m)) {
+        match metrics::summary(db, settings, subject, model, metric) {
+            Ok(summary) => {
+                found.insert(metric.name, summary);
+            }
+            Err(h) => hold.merge(&h),
+        }
+    }
+    found
 }
 
 /// The root query: the boards of all subjects, and what stands in their way.
@@ -188,6 +218,7 @@ pub fn board(
                 spec: model.spec(db).clone(),
                 scoring: *scoring,
                 facts: None,
+                metrics: BTreeMap::new(),
             })
         });
         let board = Board {
@@ -211,6 +242,7 @@ pub fn board(
                 spec: model.spec(db).clone(),
                 scoring: *scoring,
                 facts: facts.ok(),
+                metrics: further_metrics(db, settings, subject, *model, &mut hold),
             });
         }
     }

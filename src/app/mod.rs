@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::ask;
 use crate::cancel::Cancel;
+use crate::config;
 use crate::digest::Digest;
 use crate::engine::{DriveError, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
 use crate::exec::answer::{Calibration, Replay, Replays};
@@ -16,10 +17,10 @@ use crate::exec::toolchain::Toolchain;
 use crate::exec::{Policy, Sandbox};
 use crate::exec::{runner::Workshop, trees::Trees};
 use crate::job::Job;
-use crate::lang::QueryTexts;
-use crate::oss::case;
+use crate::lang::{LanguageId, QuerySet, QueryTexts};
 use crate::oss::inputs::Origin;
 use crate::oss::leaderboard;
+use crate::oss::{case, metrics};
 use crate::store::{Access, Manifest as EvaluationManifest, Store, StoreError, StoreLedger};
 
 mod audit;
@@ -126,7 +127,7 @@ impl App {
         let evaluation = if first.2.is_empty() {
             first
         } else {
-            let shop = self.workshop(tools.clone())?;
+            let shop = self.workshop(tools.clone(), &plan)?;
             let replays = answering.iter().filter_map(|a| a.replay.clone());
             let registry = registry(&Arc::new(shop), &plan, self.sources(&plan), replays);
             let jobs = options.jobs.unwrap_or_else(cores);
@@ -172,7 +173,7 @@ impl App {
         let tools = Toolchain::probe(compiler)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
-        let shop = Arc::new(self.workshop(tools)?);
+        let shop = Arc::new(self.workshop(tools, &plan)?);
         let registry = registry(
             &shop,
             &plan,
@@ -214,14 +215,16 @@ impl App {
         Ok(driven.value)
     }
 
-    fn workshop(&self, tools: Toolchain) -> Result<Workshop, AppError> {
+    fn workshop(&self, tools: Toolchain, plan: &Plan) -> Result<Workshop, AppError> {
         let sandbox = Sandbox::probe(Policy::Required)?;
         let environment =
             |e: std::io::Error| AppError::Environment(format!("the build cache: {e}"));
         let root = trees_dir(&self.project.dir.join(".everbench")).map_err(environment)?;
         let trees = Trees::open(&root, TREES_BUDGET).map_err(environment)?;
         let recorder = std::env::current_exe().map_err(environment)?;
-        Workshop::new(sandbox, tools, trees, &recorder).map_err(environment)
+        let mut shop = Workshop::new(sandbox, tools, trees, &recorder).map_err(environment)?;
+        shop.queries = plan.queries.clone();
+        Ok(shop)
     }
 
     fn plan(
@@ -240,29 +243,52 @@ impl App {
             std::fs::read_to_string(&path)
                 .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))
         };
+        let task = config::task(options.task.as_deref().unwrap_or(&run.task))
+            .map_err(AppError::Input)?;
         let template: Arc<str> = match &run.template {
             Some(path) => read(self.project.dir.join(path))?.into(),
-            None => ask::task("improve")
-                .expect("the task comes with the program")
-                .default
-                .into(),
+            None => task.default.into(),
         };
-        let queries = match &run.queries {
-            Some(dir) => {
-                let dir = self.project.dir.join(dir);
-                QueryTexts {
-                    functions: read(dir.join("functions.scm"))?,
-                    edits: read(dir.join("edits.scm"))?,
-                }
+        let mut queries = QuerySet::default();
+        if let Some(dir) = &run.queries {
+            let dir = self.project.dir.join(dir);
+            let mut found = false;
+            for language in LanguageId::all() {
+                let own = dir.join(language.facts().folder);
+                let plain = language == LanguageId::C && dir.join("functions.scm").exists();
+                let folder = match own.is_dir() {
+                    true => own,
+                    false if plain => dir.clone(),
+                    false => continue,
+                };
+                found = true;
+                let texts = QueryTexts {
+                    functions: read(folder.join("functions.scm"))?,
+                    edits: read(folder.join("edits.scm"))?,
+                };
+                queries.set(language, texts);
             }
-            None => QueryTexts::c(),
-        };
+            if !found {
+                return Err(AppError::Input(format!(
+                    "{}: no query files are there\n  help: put `functions.scm` and `edits.scm` into a folder `c` or `cpp` of it",
+                    dir.display()
+                )));
+            }
+        }
         let score = &self.project.config.score;
         Ok(Plan {
             subjects,
             queries: Arc::new(queries),
             template,
             seed: options.seed.unwrap_or(run.seed),
+            task,
+            metrics: Arc::new(
+                score
+                    .metrics
+                    .iter()
+                    .filter_map(|name| metrics::named(name).map(|m| m.name))
+                    .collect(),
+            ),
             models: answering.iter().map(|a| a.spec.clone()).collect(),
             scorings: if options.scorings.is_empty() {
                 score.scorings.clone()

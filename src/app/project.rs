@@ -22,6 +22,8 @@ pub struct Options {
     pub iterations: Option<u32>,
     /// See [`config::RunConfig::seed`].
     pub seed: Option<u64>,
+    /// See [`config::RunConfig::task`].
+    pub task: Option<String>,
     /// See [`config::ScoreConfig::penalty`].
     pub penalty: Option<f64>,
     /// See [`config::ScoreConfig::scorings`].

@@ -12,9 +12,9 @@ pub mod reply;
 pub mod request;
 pub mod text;
 
-pub use prompt::{Rendered, Task, Template, TemplateError, task, tasks};
+pub use prompt::{Rendered, Shows, Task, Template, TemplateError, task, tasks};
 pub use reply::{
-    Language, Note, Outcome, Reply, ReplyContext, Stop, Usage, Why, extract, extract_reply,
+    Note, Outcome, Reply, ReplyContext, Stop, Usage, Why, extract, extract_reply,
 };
 pub use request::{COMPLETION, NotARequest, Request, Sampling, Thinking};
 pub use text::{decode, encode_like};

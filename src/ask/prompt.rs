@@ -18,11 +18,27 @@ use std::collections::BTreeMap;
 
 use crate::digest::Digest;
 
+/// What of a function a task shows the model as `{{function}}`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shows {
+    /// Its text.
+    Original,
+    /// A faulty version of it.
+    Faulty,
+    /// Its comment and its signature; the body is hidden.
+    Signature,
+}
+
 /// What a model can be asked to do with a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Task {
-    /// As in a command line and in a request.
+    /// As in a command line and in reports.
     pub name: &'static str,
+    /// Raised when the task comes to mean something else: rows of different versions are told
+    /// apart. What is asked is in a completion's key by its text alone.
+    pub version: u32,
+    /// What it shows.
+    pub shows: Shows,
     /// Placeholders a template of this task may use.
     pub placeholders: &'static [&'static str],
     /// Placeholders it must use, or the model cannot know what is asked.
@@ -43,12 +59,33 @@ impl Task {
 
 /// The tasks there are. Another task is one more entry and its template.
 pub fn tasks() -> &'static [Task] {
-    &[Task {
-        name: "improve",
-        placeholders: &["function", "name", "context"],
-        required: &["function"],
-        default: include_str!("templates/improve.txt"),
-    }]
+    const PLACEHOLDERS: &[&str] = &["function", "name", "context", "language", "label"];
+    &[
+        Task {
+            name: "improve",
+            version: 1,
+            shows: Shows::Original,
+            placeholders: PLACEHOLDERS,
+            required: &["function"],
+            default: include_str!("templates/improve.txt"),
+        },
+        Task {
+            name: "repair",
+            version: 1,
+            shows: Shows::Faulty,
+            placeholders: PLACEHOLDERS,
+            required: &["function"],
+            default: include_str!("templates/repair.txt"),
+        },
+        Task {
+            name: "synthesise",
+            version: 1,
+            shows: Shows::Signature,
+            placeholders: PLACEHOLDERS,
+            required: &["function"],
+            default: include_str!("templates/synthesise.txt"),
+        },
+    ]
 }
 
 /// The task called `name`.
@@ -290,7 +327,13 @@ mod tests {
     }
 
     fn values<'a>(function: &'a str, context: &'a str) -> BTreeMap<&'a str, &'a str> {
-        BTreeMap::from([("function", function), ("name", "f"), ("context", context)])
+        BTreeMap::from([
+            ("function", function),
+            ("name", "f"),
+            ("context", context),
+            ("language", "C"),
+            ("label", "c"),
+        ])
     }
 
     #[test]
@@ -333,7 +376,7 @@ mod tests {
         let error = |text: &str| parse(text).unwrap_err().to_string();
         assert_eq!(
             error("=== system ===\n=== user ===\n{{function}}\n{{ name}}"),
-            "template `t`, line 4: unknown placeholder `{{ name}}`; the task has function, name, context"
+            "template `t`, line 4: unknown placeholder `{{ name}}`; the task has function, name, context, language, label"
         );
         assert_eq!(
             error("=== system ===\n{{name}\n=== user ===\n{{function}}"),

@@ -130,6 +130,9 @@ pub struct EvaluationArgs {
     /// Seed of the sample, the iterations and the calibration models.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// What models are asked to do: improve, repair or synthesise.
+    #[arg(long, value_name = "NAME")]
+    pub task: Option<String>,
     /// Only this model; may be given several times.
     #[arg(long = "model", value_name = "NAME")]
     pub models: Vec<String>,
@@ -168,6 +171,7 @@ pub fn options(evaluation: &EvaluationArgs, execution: Option<&ExecutionArgs>) -
         limit: evaluation.limit,
         iterations: evaluation.iterations,
         seed: evaluation.seed,
+        task: evaluation.task.clone(),
         penalty: evaluation.penalty,
         scorings: evaluation
             .scorings

@@ -10,14 +10,14 @@ use serde::Deserialize;
 use crate::ask::{Reply, Request, Sampling, Stop, Usage};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
-use crate::job::Job;
-use crate::lang::{self, Language, QueryTexts};
+use crate::job::{Job, Value};
+use crate::lang::{self, LanguageId, QuerySet};
 use crate::oss::inputs::Card;
 
 /// Runs jobs of kind `ask/calibration`.
 pub struct Calibration {
-    /// The queries by which C is read.
-    pub queries: Arc<QueryTexts>,
+    /// The queries by which each language is read.
+    pub queries: Arc<QuerySet>,
 }
 
 impl Executor for Calibration {
@@ -26,17 +26,21 @@ impl Executor for Calibration {
             what,
             help: "this is a fault in everbench; please report it with the function's text".into(),
         };
-        let language = Language::c(&self.queries).map_err(|e| fault(e.to_string()))?;
+        let id = match job.inputs().get("language") {
+            None => LanguageId::C,
+            Some(name) => match name {
+                Value::Text(name) => LanguageId::named(name),
+                _ => None,
+            }
+            .ok_or_else(|| fault(format!("{name:?} is no language")))?,
+        };
+        let language = self.queries.language(id).map_err(|e| fault(e.to_string()))?;
         let text = (context.blob)(job.digest("function"))?;
         let edit = job.text("edit");
         let name = job.text("name");
-        let found = lang::functions(&language, &text);
-        let definition = found
-            .definitions
-            .iter()
-            .find(|d| d.name == name)
+        let definition = lang::function_alone(&language, &text, name)
             .ok_or_else(|| fault(format!("the text of `{name}` holds no definition of it")))?;
-        let menu = lang::calibration::menu(&language, definition, &text);
+        let menu = lang::calibration::menu(&language, &definition, &text);
         let items: Vec<_> = menu
             .iter()
             .filter(|item| item.edit.name() == edit)
@@ -50,7 +54,11 @@ impl Executor for Calibration {
                 .clone(),
         };
         let reply = Reply {
-            text: format!("```c\n{}\n```\n", crate::ask::decode(&code)),
+            text: format!(
+                "```{}\n{}\n```\n",
+                id.facts().labels[0],
+                crate::ask::decode(&code)
+            ),
             stop: Stop::Complete,
             served_model: None,
             usage: None,

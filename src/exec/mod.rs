@@ -14,6 +14,7 @@
 //! - `base`, recorded by `recorder`, understood by `commands` and `products`, looked at by
 //!   `examine`: the unchanged subject
 //! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests
+//! - `warnings`: what the compiler says of a variant that compiles
 //! - `fetch`, `answer`: sources, and models without a network
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
@@ -38,6 +39,7 @@ pub mod toolchain;
 mod tree;
 pub mod trees;
 pub mod verdict;
+pub mod warnings;
 mod watch;
 mod words;
 
@@ -68,6 +70,11 @@ pub fn register(registry: &mut Registry, shop: &Arc<runner::Workshop>, sources: 
         artifact::VERDICT,
         50,
         Arc::new(verdict::Verdict(shop.clone())),
+    );
+    registry.add(
+        artifact::WARNINGS,
+        45,
+        Arc::new(warnings::Warnings(shop.clone())),
     );
     registry.add(artifact::AUDIT, 40, Arc::new(verdict::Audit(shop.clone())));
 }

@@ -16,6 +16,7 @@ use crate::job::Job;
 use crate::lang;
 use crate::oss::artifact::{BaseDoc, Replacement, Stage, Unit};
 use crate::oss::layout::TREE;
+use crate::source::Snapshot;
 
 /// A base's tree with replaced functions, being built.
 pub struct Replay<'a> {
@@ -57,7 +58,7 @@ impl<'a> Replay<'a> {
         let out = scratch.path().join("out");
         std::fs::create_dir(&out).map_err(host("making a scratch folder"))?;
         hand_over(shop, &out)?;
-        let over = splice_all(scratch.path(), base, doc, context, &set)?;
+        let over = splice_all(shop, scratch.path(), base, doc, context, &set)?;
         let over = with_copies(&tree, doc, over);
         Ok(Replay {
             shop,
@@ -96,6 +97,12 @@ impl<'a> Replay<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// The front end's word on a touched unit, with `flags` added; how it ends decides nothing.
+    pub fn diagnose(&self, unit: &Unit, flags: &[&str]) -> Result<Ended, Failure> {
+        let args = commands::diagnosed(unit, flags);
+        Ok(self.command(&unit.tool, &unit.cwd, args)?.1)
     }
 
     /// Compiles every touched unit, then makes again everything that is made of it. Gives the
@@ -190,6 +197,23 @@ impl<'a> Replay<'a> {
         args: Vec<String>,
         over: &[(String, PathBuf)],
     ) -> Result<Option<Stuck>, Failure> {
+        let (argv, ended) = self.command(tool, cwd, args)?;
+        if ended.status == Status::Exited(0) {
+            return Ok(None);
+        }
+        Ok(Some(Stuck {
+            stage,
+            command: argv.join(" "),
+            ended,
+        }))
+    }
+
+    fn command(
+        &self,
+        tool: &str,
+        cwd: &str,
+        args: Vec<String>,
+    ) -> Result<(Vec<String>, Ended), Failure> {
         let program = self.shop.tools.tool(tool).display().to_string();
         let out = self.out();
         let call = Call {
@@ -206,14 +230,7 @@ impl<'a> Replay<'a> {
             collect: None,
         };
         let ended = self.shop.run(&call, self.context.cancel)?;
-        if ended.status == Status::Exited(0) {
-            return Ok(None);
-        }
-        Ok(Some(Stuck {
-            stage,
-            command: call.argv.join(" "),
-            ended,
-        }))
+        Ok((call.argv, ended))
     }
 }
 
@@ -232,8 +249,23 @@ fn with_copies(tree: &Path, doc: &BaseDoc, over: Vec<(String, PathBuf)>) -> Vec<
     [over, copies].concat()
 }
 
+/// The line, from 1, on which the text that `r` replaces starts in its file.
+pub fn first_line(
+    shop: &Workshop,
+    base: &Job,
+    doc: &BaseDoc,
+    context: &Context<'_>,
+    r: &Replacement,
+) -> Result<usize, Failure> {
+    let snapshot = snapshot(base.digest("snapshot"), context)?;
+    let source = source(&snapshot, doc, context, &r.path)?;
+    let found = definitions(shop, &r.path, &source, &[r])?;
+    Ok(found[0].1.span_line)
+}
+
 /// Writes the source files of `set` with the variants in them; gives path in the tree -> file.
 pub fn splice_all(
+    shop: &Workshop,
     scratch: &Path,
     base: &Job,
     doc: &BaseDoc,
@@ -250,13 +282,8 @@ pub fn splice_all(
     }
     let mut over = Vec::new();
     for (i, (path, replacements)) in by_path.into_iter().enumerate() {
-        let generated = doc.generated.iter().find(|file| file.path == path);
-        let source = generated
-            .map(|file| file.digest)
-            .or_else(|| Some(snapshot.files.get(path)?.digest))
-            .ok_or_else(|| fault(format!("{path} is not in the snapshot")))
-            .and_then(|d| (context.blob)(d))?;
-        let bytes = spliced(path, &source, &replacements, context)?;
+        let source = source(&snapshot, doc, context, path)?;
+        let bytes = spliced(shop, path, &source, &replacements, context)?;
         let file = scratch.join(format!("spliced-{i}"));
         std::fs::write(&file, bytes).map_err(host("writing a spliced file"))?;
         over.push((path.to_string(), file));
@@ -264,26 +291,65 @@ pub fn splice_all(
     Ok(over)
 }
 
+/// The bytes of a source file, as it came or as the build made it.
+fn source(
+    snapshot: &Snapshot,
+    doc: &BaseDoc,
+    context: &Context<'_>,
+    path: &str,
+) -> Result<Arc<[u8]>, Failure> {
+    let generated = doc.generated.iter().find(|file| file.path == path);
+    let digest = generated
+        .map(|file| file.digest)
+        .or_else(|| Some(snapshot.files.get(path)?.digest))
+        .ok_or_else(|| fault(format!("{path} is not in the snapshot")))?;
+    (context.blob)(digest)
+}
+
+/// The definitions in `source` that `set` replaces, each with its replacement.
+fn definitions<'r>(
+    shop: &Workshop,
+    path: &str,
+    source: &[u8],
+    set: &[&'r Replacement],
+) -> Result<Vec<(&'r Replacement, lang::Definition)>, Failure> {
+    let Some(first) = set.first() else {
+        return Ok(Vec::new());
+    };
+    let language = shop.queries.language(first.language);
+    let language = language.map_err(|e| fault(e.to_string()))?;
+    let digest = language.queries().digest();
+    if first.queries.is_some_and(|d| d != digest) {
+        return Err(fault(format!(
+            "{path} is to be read by other queries than those in use"
+        )));
+    }
+    let functions = lang::functions(&language, source).definitions;
+    set.iter()
+        .map(|r| {
+            let mut all = functions.iter();
+            let same = |d: &&lang::Definition| d.name == r.name && d.ordinal == r.ordinal as usize;
+            match all.find(same) {
+                Some(definition) => Ok((*r, definition.clone())),
+                None => Err(fault(format!(
+                    "{path} has no definition {} of `{}`",
+                    r.ordinal, r.name
+                ))),
+            }
+        })
+        .collect()
+}
+
 fn spliced(
+    shop: &Workshop,
     path: &str,
     source: &Arc<[u8]>,
     set: &[&Replacement],
     context: &Context<'_>,
 ) -> Result<Vec<u8>, Failure> {
-    let language = lang::Language::c(&lang::QueryTexts::c()).map_err(|e| fault(e.to_string()))?;
-    let functions = lang::functions(&language, source);
     let mut edits = Vec::new();
-    for r in set {
-        let definition = functions
-            .definitions
-            .iter()
-            .find(|d| d.name == r.name && d.ordinal == r.ordinal as usize)
-            .ok_or_else(|| {
-                fault(format!(
-                    "{path} has no definition {} of `{}`",
-                    r.ordinal, r.name
-                ))
-            })?;
+    for definition in definitions(shop, path, source, set)? {
+        let (r, definition) = definition;
         edits.push(lang::Splice {
             range: definition.span.clone(),
             expected: r.original,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, RwLock};
+use std::sync::{Arc, LazyLock, RwLock};
 use std::time::Duration;
 
 use regex::bytes::Regex;
@@ -15,6 +15,7 @@ use super::trees::Trees;
 use super::{Bind, Command, Ended, Limit, Limits, Sandbox, SandboxError, Status};
 use crate::cancel::Cancel;
 use crate::engine::Failure;
+use crate::lang::QuerySet;
 use crate::oss::artifact::EndDoc;
 use crate::oss::layout::{BIN, OUT, REPORT_HEADER, TREE};
 
@@ -32,6 +33,8 @@ pub struct Workshop {
     pub header: PathBuf,
     /// What a compiler, an archiver or a linker may use for one variant; see [`compiler_limits`].
     pub limits: Limits,
+    /// The queries by which functions are found in the files that are spliced.
+    pub queries: Arc<QuerySet>,
     /// Held for reading by every command, for writing by one that must run alone.
     alone: RwLock<()>,
 }
@@ -99,6 +102,7 @@ impl Workshop {
             recorder,
             header,
             limits: compiler_limits(),
+            queries: Arc::default(),
             alone: RwLock::new(()),
         })
     }

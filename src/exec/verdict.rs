@@ -89,7 +89,7 @@ fn rebuilt(
         Some(built) => copy_tree(built, &tree).map_err(host("copying the build tree"))?,
         None => base::write_snapshot(base_job.digest("snapshot"), &tree, context)?,
     }
-    let spliced = splice_all(scratch.path(), base_job, doc, context, set)?;
+    let spliced = splice_all(shop, scratch.path(), base_job, doc, context, set)?;
     for (path, file) in &spliced {
         let place = tree.join(path);
         let times = std::fs::metadata(&place).and_then(|m| m.modified());
@@ -152,7 +152,7 @@ pub fn base_doc(base: &Job, context: &Context<'_>) -> Result<BaseDoc, Failure> {
     })
 }
 
-fn replacement(job: &Job) -> Result<Replacement, Failure> {
+pub fn replacement(job: &Job) -> Result<Replacement, Failure> {
     job.inputs()
         .get("replace")
         .and_then(|v: &Value| Replacement::from_value(v))

@@ -10,10 +10,11 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use tree_sitter::Node;
 
+use super::facts::{Family, LanguageId};
 use super::head::{Head, head};
 use super::language::Language;
 use super::lex::{Kind, Lines, Token};
-use super::outline::{Block, Outline, Top};
+use super::outline::{Block, Outline, Place, Top};
 
 /// What [`functions`] finds in a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -27,7 +28,8 @@ pub struct FileFunctions {
 /// One function definition. All ranges are bytes of the file; lines count from 1.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Definition {
-    /// The function's name.
+    /// The function's name; in C++ with the namespaces and classes it is in, without template
+    /// arguments: `shop::Basket::add`. Overloads share it.
     pub name: String,
     /// Rank among the definitions of that name in this file, from 0. With the name it is the
     /// function's identity for drawing and history.
@@ -36,12 +38,17 @@ pub struct Definition {
     pub span: Range<usize>,
     /// From the first specifier to the closing brace.
     pub definition: Range<usize>,
-    /// From the opening to the closing brace, both included.
+    /// From the opening to the closing brace, both included. Initialisers of a constructor come
+    /// before it and handlers of a function's `try` behind it.
     pub body: Range<usize>,
     /// From the first specifier to the last parameter (old style: parameter declaration).
     pub signature: Range<usize>,
-    /// The name in the declarator.
+    /// The name in the declarator, with the part of its path that is written there.
     pub name_range: Range<usize>,
+    /// How many parts of the path that are.
+    pub written: usize,
+    /// From the opening to the closing bracket of the parameters.
+    pub parameters: Range<usize>,
     /// Line of the name, which is what the preprocessor's line markers lead to.
     pub line: usize,
     /// Line of the first byte of the span.
@@ -98,7 +105,57 @@ impl fmt::Display for SkipReason {
 
 /// The functions defined in `source`, which may be any bytes.
 pub fn functions(language: &Language, source: &[u8]) -> FileFunctions {
-    of_outline(language, &Outline::of(source))
+    of_outline(language, &Outline::of(language.id(), source))
+}
+
+/// The function called `name` in `text`, its own text as a file has it: what stood around it says
+/// where the parts of its name come from that are not written in it.
+pub fn function_alone(language: &Language, text: &[u8], name: &str) -> Option<Definition> {
+    places(language.id(), name).into_iter().find_map(|place| {
+        let o = Outline::within(language.id(), text, place);
+        let found = of_outline(language, &o);
+        found.definitions.into_iter().find(|d| d.name == name)
+    })
+}
+
+/// The places in which a text can define a function called `name`, the innermost first.
+fn places(language: LanguageId, name: &str) -> Vec<Place> {
+    if language.facts().family == Family::C {
+        return vec![Place::default()];
+    }
+    let parts = path_of(name);
+    (0..parts.len())
+        .rev()
+        .map(|n| Place {
+            path: parts[..n].iter().map(|p| p.to_string()).collect(),
+            classes: 0,
+            in_class: n > 0,
+            in_template: false,
+        })
+        .collect()
+}
+
+/// The parts of a name: `a`, `B`, `operator std::string`.
+pub(super) fn path_of(name: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.starts_with("operator")
+        && let Some((part, after)) = rest.split_once("::")
+    {
+        parts.push(part);
+        rest = after;
+    }
+    parts.push(rest);
+    parts
+}
+
+/// The place in which `asked` was found, as far as its name tells.
+pub(super) fn place_of(language: LanguageId, asked: &Definition) -> Place {
+    let parts = path_of(&asked.name).len();
+    let outside = parts.saturating_sub(asked.written);
+    let found = places(language, &asked.name);
+    let at = found.into_iter().find(|p| p.path.len() == outside);
+    at.unwrap_or_default()
 }
 
 pub(super) fn of_outline(language: &Language, o: &Outline<'_>) -> FileFunctions {
@@ -120,7 +177,7 @@ pub(super) fn of_outline(language: &Language, o: &Outline<'_>) -> FileFunctions 
                 found.definitions.push(definition);
             }
             Err((start, name, reason)) => {
-                let span = start..o.tokens[block.close].end.max(start);
+                let span = start..o.tokens[block.end].end.max(start);
                 found.skipped.push(Skipped {
                     lines: (lines.line(span.start), lines.line(span.end)),
                     span,
@@ -149,7 +206,7 @@ fn read(
         };
         return Err((first, None, reason));
     }
-    let head = head(language, o, block).map_err(|no| (no.start, no.name, no.reason))?;
+    let head = head(language, o, block, false).map_err(|no| (no.start, no.name, no.reason))?;
     let reason = if block.split {
         SkipReason::SplitByIfdef
     } else if !block.closed {
@@ -168,14 +225,14 @@ fn describe(
     head: &Head,
 ) -> Definition {
     let body = o.tokens[block.open].start..o.tokens[block.close].end;
-    let definition = head.start..body.end;
-    let span = leading_comment(o, lines, head.start).unwrap_or(head.start)..body.end;
+    let definition = head.start..o.tokens[block.end].end;
+    let span = leading_comment(o, lines, head.start).unwrap_or(head.start)..definition.end;
     let directive = |t: &Token| {
         t.kind == Kind::Directive && definition.start <= t.start && t.end <= definition.end
     };
     let first = o.tokens.partition_point(|t| t.start < definition.start);
     Definition {
-        name: lossy(&o.source[head.name.clone()]),
+        name: head.called.clone(),
         ordinal: 0,
         line: lines.line(head.name.start),
         span_line: lines.line(span.start),
@@ -183,10 +240,12 @@ fn describe(
         old_style: head.old_style,
         variadic: head.variadic,
         tokens: words(&o.source[span.clone()]),
-        has_directives: o.tokens[first..=block.close].iter().any(directive),
+        has_directives: o.tokens[first..=block.end].iter().any(directive),
         errors: errors(language, &o.source[body.clone()]),
         signature: head.start..head.end,
         name_range: head.name.clone(),
+        written: head.written,
+        parameters: head.parameters.clone(),
         span,
         definition,
         body,

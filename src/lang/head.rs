@@ -6,7 +6,9 @@ use std::ops::Range;
 
 use tree_sitter::{Node, QueryCursor, StreamingIterator};
 
-use super::functions::SkipReason;
+use super::facts::Family;
+use super::functions::{SkipReason, lossy};
+use super::head_cpp;
 use super::language::Language;
 use super::lex::Kind;
 use super::mask::Mask;
@@ -21,10 +23,16 @@ pub(super) struct Head {
     /// One past the last byte before the body that is not white space or comment.
     pub(super) end: usize,
     pub(super) name: Range<usize>,
+    /// What it is called: with the path to it, where the language has paths.
+    pub(super) called: String,
+    /// How many parts of that path are written in the head.
+    pub(super) written: usize,
     pub(super) parameters: Range<usize>,
     pub(super) is_static: bool,
     pub(super) old_style: bool,
     pub(super) variadic: bool,
+    /// What is compiled elsewhere can depend on its body: a template, a constant expression.
+    pub(super) transparent: bool,
 }
 
 /// Why there is no head, with the name it seems to have and where it seems to start.
@@ -35,8 +43,16 @@ pub(super) struct NoHead {
     pub(super) reason: SkipReason,
 }
 
-/// Reads the head of `block`.
-pub(super) fn head(language: &Language, o: &Outline<'_>, block: &Block) -> Result<Head, NoHead> {
+/// Reads the head of `block`; `in_unit` if the text is a preprocessed unit.
+pub(super) fn head(
+    language: &Language,
+    o: &Outline<'_>,
+    block: &Block,
+    in_unit: bool,
+) -> Result<Head, NoHead> {
+    if language.id().facts().family == Family::Cpp {
+        return head_cpp::head(language, o, block, !in_unit);
+    }
     let reader = Reader { language, o, block };
     let all = block.head.clone();
     let mut directives = all.clone().filter(|i| o.kind(*i) == Some(Kind::Directive));
@@ -165,11 +181,14 @@ impl Reader<'_, '_> {
         Head {
             start: mask.at,
             end: mask.at + mask.text.len(),
+            called: lossy(&o.source[name.clone()]),
+            written: 1,
             name,
             parameters,
             is_static,
             old_style: self.block.old_style || guess.bare_names,
             variadic,
+            transparent: false,
         }
     }
 

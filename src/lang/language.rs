@@ -2,27 +2,25 @@
 //! files are inputs like any other: their text can be replaced, and their digest belongs into
 //! every key whose output they decide. This file never reads them from disk.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use tree_sitter::{Parser, Query, Tree};
 
+use super::facts::LanguageId;
 use crate::digest::Digest;
-
-/// The embedded `queries/c/functions.scm`.
-const C_FUNCTIONS: &str = include_str!("../../queries/c/functions.scm");
-/// The embedded `queries/c/edits.scm`.
-const C_EDITS: &str = include_str!("../../queries/c/edits.scm");
 
 /// A language this room can work on: a name, a grammar and its compiled queries. Cheap to clone.
 #[derive(Clone)]
 pub struct Language {
-    name: &'static str,
+    id: LanguageId,
     grammar: tree_sitter::Language,
     queries: Arc<Queries>,
 }
 
 /// The text of the query files of one language, by file stem.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct QueryTexts {
     /// `functions.scm`: captures `definition`, `declarator`, `body`, `name`, `parameters`.
     pub functions: String,
@@ -32,12 +30,57 @@ pub struct QueryTexts {
 }
 
 impl QueryTexts {
-    /// The files that come with the program, for C.
-    pub fn c() -> Self {
-        QueryTexts {
-            functions: C_FUNCTIONS.to_string(),
-            edits: C_EDITS.to_string(),
-        }
+    /// The files that come with the program.
+    pub fn of(language: LanguageId) -> Self {
+        let [functions, edits] = language.facts().queries.map(str::to_string);
+        QueryTexts { functions, edits }
+    }
+}
+
+/// The query files in use, of every language.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct QuerySet(BTreeMap<LanguageId, QueryTexts>);
+
+impl Default for QuerySet {
+    /// Those that come with the program.
+    fn default() -> Self {
+        QuerySet(
+            LanguageId::all()
+                .map(|l| (l, QueryTexts::of(l)))
+                .collect(),
+        )
+    }
+}
+
+impl QuerySet {
+    /// The files of one language.
+    pub fn of(&self, language: LanguageId) -> QueryTexts {
+        let texts = self.0.get(&language);
+        texts.cloned().unwrap_or_else(|| QueryTexts::of(language))
+    }
+
+    /// Puts other files in the place of one language's.
+    pub fn set(&mut self, language: LanguageId, texts: QueryTexts) {
+        self.0.insert(language, texts);
+    }
+
+    /// The language with its files.
+    ///
+    /// # Errors
+    /// As [`Language::new`].
+    pub fn language(&self, language: LanguageId) -> Result<Language, QueryFault> {
+        Language::new(language, &self.of(language))
+    }
+
+    /// As a job carries it, if it is not what comes with the program.
+    pub fn encoded(&self) -> Option<Vec<u8>> {
+        let own = *self != QuerySet::default();
+        own.then(|| serde_json::to_vec(self).expect("names and texts are JSON"))
+    }
+
+    /// Reads back [`encoded`](Self::encoded).
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(bytes).map_err(|e| format!("these are no query files: {e}"))
     }
 }
 
@@ -115,13 +158,14 @@ pub enum QueryFault {
 }
 
 impl Language {
-    /// C with the given query texts.
+    /// A language with the given query texts.
     ///
     /// # Errors
     /// [`QueryFault`] says which file is wrong, and where.
-    pub fn c(texts: &QueryTexts) -> Result<Self, QueryFault> {
-        let name = "c";
-        let grammar: tree_sitter::Language = tree_sitter_c::LANGUAGE.into();
+    pub fn new(id: LanguageId, texts: &QueryTexts) -> Result<Self, QueryFault> {
+        // In messages and in the digest it is the folder that names the language.
+        let name = id.facts().folder;
+        let grammar = (id.facts().grammar)();
         Parser::new()
             .set_language(&grammar)
             .map_err(|e| QueryFault::Grammar {
@@ -150,7 +194,7 @@ impl Language {
             }
         }
         Ok(Language {
-            name,
+            id,
             grammar,
             queries: Arc::new(Queries {
                 digest: Digest(*hasher.finalize().as_bytes()),
@@ -160,9 +204,9 @@ impl Language {
         })
     }
 
-    /// `c`.
-    pub fn name(&self) -> &'static str {
-        self.name
+    /// Which language it is.
+    pub fn id(&self) -> LanguageId {
+        self.id
     }
 
     /// The compiled queries.

@@ -1,4 +1,4 @@
-//! C as a sequence of tokens over bytes. It never fails, never decodes and never looks at what a
+//! A language of C's family as a sequence of tokens over bytes. It never fails, never decodes and never looks at what a
 //! token means: it is what must be right about a file before any grammar is asked (comments,
 //! strings, directives, braces), and it is right for files no grammar can parse.
 
@@ -47,9 +47,21 @@ pub(super) struct Lexed {
     pub(super) open_comment: bool,
 }
 
+/// Where the tokens of C's relatives differ from those of C.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Dialect {
+    /// `R"x( ... )x"` is one literal, whatever quotes and braces are in it.
+    pub(super) raw_strings: bool,
+    /// `1'000` is one number.
+    pub(super) digit_quotes: bool,
+    /// `::`, `.*`, `->*` and `<=>` are one token each.
+    pub(super) scope_operator: bool,
+}
+
 /// Splits `source` into tokens; white space and line splices are between them.
-pub(super) fn lex(source: &[u8]) -> Lexed {
+pub(super) fn lex(dialect: Dialect, source: &[u8]) -> Lexed {
     let mut lexer = Lexer {
+        dialect,
         source,
         at: 0,
         line_start: true,
@@ -66,6 +78,7 @@ pub(super) fn lex(source: &[u8]) -> Lexed {
 }
 
 struct Lexer<'s> {
+    dialect: Dialect,
     source: &'s [u8],
     at: usize,
     line_start: bool,
@@ -96,7 +109,13 @@ impl Lexer<'_> {
             }
             c if is_word(c) && !c.is_ascii_digit() => {
                 self.at = self.run(start, is_word);
-                Kind::Word
+                match self.raw_string_end(start) {
+                    Some(end) => {
+                        self.at = end;
+                        Kind::Literal
+                    }
+                    None => Kind::Word,
+                }
             }
             c if c.is_ascii_digit()
                 || (c == b'.' && self.peek(1).is_some_and(|d| d.is_ascii_digit())) =>
@@ -105,7 +124,7 @@ impl Lexer<'_> {
                 Kind::Number
             }
             _ => {
-                self.at += punct_len(&self.source[start..]);
+                self.at += punct_len(self.dialect, &self.source[start..]);
                 Kind::Punct
             }
         };
@@ -147,12 +166,37 @@ impl Lexer<'_> {
             let exponent_sign = matches!(c, b'+' | b'-')
                 && matches!(self.source[at - 1], b'e' | b'E' | b'p' | b'P')
                 && at > from;
-            if !(is_word(*c) || *c == b'.' || exponent_sign) {
+            let digit_quote = self.dialect.digit_quotes
+                && *c == b'\''
+                && self.source.get(at + 1).is_some_and(|n| is_word(*n));
+            if !(is_word(*c) || *c == b'.' || exponent_sign || digit_quote) {
                 break;
             }
             at += 1;
         }
         at
+    }
+
+    /// End of the raw string whose prefix is the word from `from` to here, if it is one; one that
+    /// is never closed ends with the text.
+    fn raw_string_end(&self, from: usize) -> Option<usize> {
+        // No longer delimiter is allowed.
+        const LONGEST: usize = 16;
+        let prefix = self.source.get(from..self.at)?;
+        let raw = matches!(prefix, b"R" | b"LR" | b"uR" | b"UR" | b"u8R");
+        if !(self.dialect.raw_strings && raw && self.peek(0) == Some(b'"')) {
+            return None;
+        }
+        let rest = &self.source[self.at + 1..];
+        let open = rest.iter().take(LONGEST + 1).position(|c| *c == b'(')?;
+        let odd = |c: &u8| c.is_ascii_whitespace() || matches!(c, b'\\' | b')' | b'"');
+        if rest[..open].iter().any(odd) {
+            return None;
+        }
+        let close = [b")", &rest[..open], b"\""].concat();
+        let inside = &rest[open + 1..];
+        let end = inside.windows(close.len()).position(|w| w == close);
+        Some(self.at + 1 + open + 1 + end.map_or(inside.len(), |n| n + close.len()))
     }
 
     /// End of the block comment that starts at `from`.
@@ -237,7 +281,17 @@ fn is_word(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_' || c == b'$' || c >= 0x80
 }
 
-fn punct_len(rest: &[u8]) -> usize {
+fn punct_len(dialect: Dialect, rest: &[u8]) -> usize {
+    if dialect.scope_operator {
+        const THREE: [&[u8]; 2] = [b"->*", b"<=>"];
+        const TWO: [&[u8]; 2] = [b"::", b".*"];
+        if THREE.iter().any(|p| rest.starts_with(p)) {
+            return 3;
+        }
+        if TWO.iter().any(|p| rest.starts_with(p)) {
+            return 2;
+        }
+    }
     const THREE: [&[u8]; 3] = [b"...", b"<<=", b">>="];
     const TWO: [&[u8]; 20] = [
         b"->", b"++", b"--", b"<<", b">>", b"<=", b">=", b"==", b"!=", b"&&", b"||", b"+=", b"-=",
@@ -326,7 +380,11 @@ mod tests {
     use super::*;
 
     fn texts(source: &[u8]) -> Vec<(Kind, String)> {
-        lex(source)
+        lexed(Dialect::default(), source)
+    }
+
+    fn lexed(dialect: Dialect, source: &[u8]) -> Vec<(Kind, String)> {
+        lex(dialect, source)
             .tokens
             .iter()
             .map(|t| (t.kind, String::from_utf8_lossy(t.text(source)).into_owned()))
@@ -354,6 +412,29 @@ mod tests {
     fn an_apostrophe_in_a_message_does_not_swallow_a_comment() {
         let source = b"#error don't /* a\nb */\nx";
         assert_eq!(texts(source)[1], (Kind::Word, "x".into()));
+    }
+
+    #[test]
+    fn raw_strings_and_digit_quotes_are_those_of_the_dialect() {
+        let source = b"R\"x({ )\" \" }\n)x\" 1'000'000 A::b R\"(\n";
+        let dialect = Dialect {
+            raw_strings: true,
+            digit_quotes: true,
+            scope_operator: true,
+        };
+        assert_eq!(
+            lexed(dialect, source),
+            [
+                (Kind::Literal, "R\"x({ )\" \" }\n)x\"".into()),
+                (Kind::Number, "1'000'000".into()),
+                (Kind::Word, "A".into()),
+                (Kind::Punct, "::".into()),
+                (Kind::Word, "b".into()),
+                (Kind::Literal, "R\"(\n".into()),
+            ]
+        );
+        assert_eq!(texts(b"R\"(\" x")[0], (Kind::Word, "R".into()));
+        assert_eq!(texts(b"1'0' x")[1], (Kind::Literal, "'0'".into()));
     }
 
     #[test]

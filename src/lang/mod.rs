@@ -1,4 +1,4 @@
-//! C source text as values: which functions a file defines, which of them the compiler gets, how
+//! Source text in C and its relatives as values: which functions a file defines, which of them the compiler gets, how
 //! a function is replaced, and texts for a function whose outcome is known beforehand.
 //!
 //! Everything here is pure: bytes in, values out. Files are never decoded, never opened, never
@@ -8,8 +8,11 @@
 //! the grammar decides on each head alone (`head`). So a macro that no grammar understands spoils
 //! the function it is in and no other, and the same code reads sources, preprocessed units and
 //! models' replies. What a definition looks like to the grammar is in `queries/<language>/*.scm`,
-//! whose digest belongs into keys ([`Queries::digest`]).
+//! whose digest belongs into keys ([`Queries::digest`]). What else is particular to a language is
+//! its entry in the table of `facts`; C++ has its own walk over the top level (`scopes`) and its
+//! own reading of heads (`head_cpp`), and shares everything else.
 //!
+//! - [`LanguageId`]: the languages there are, and which one a file is in.
 //! - [`functions`]: definitions of a file, and what is left out with the reason.
 //! - [`compiled_definitions`], [`intersect`]: the compiler's view and how the two compare.
 //! - [`StrippedUnit`]: what a function's verdict can depend on besides its own text.
@@ -19,14 +22,18 @@
 //! - [`calibration`]: edits with a known outcome.
 
 pub mod calibration;
+mod braces;
+mod facts;
 mod functions;
 mod head;
+mod head_cpp;
 mod language;
 mod lex;
 mod mask;
 mod normalise;
 mod outline;
 mod reality;
+mod scopes;
 mod splice;
 #[cfg(test)]
 mod tests;
@@ -34,8 +41,11 @@ mod unit;
 mod variant;
 mod words;
 
-pub use functions::{Definition, FileFunctions, SkipReason, Skipped, functions};
-pub use language::{Language, Queries, QueryFault, QueryTexts};
+pub use facts::{Facts, LanguageId};
+pub use functions::{
+    Definition, FileFunctions, SkipReason, Skipped, function_alone, functions,
+};
+pub use language::{Language, Queries, QueryFault, QuerySet, QueryTexts};
 pub use normalise::normalised;
 pub use reality::{Intersection, OnlyCompiled, OnlyCompiledReason, Reality, intersect};
 pub use splice::{Splice, SpliceError, splice};

@@ -3,12 +3,14 @@
 
 use std::iter::Peekable;
 
-use super::lex::{Kind, lex};
+use super::facts::LanguageId;
+use super::lex::{Dialect, Kind, lex};
 
 /// `text` without comments and layout: tokens separated by one space, a line ending after `;`
 /// outside of parentheses, after `{`, after `}` (unless `;` or `,` follows) and around directives.
 /// Any bytes are accepted; texts that differ in white space and comments only give the same bytes.
-pub fn normalised(text: &[u8]) -> Vec<u8> {
+pub fn normalised(language: LanguageId, text: &[u8]) -> Vec<u8> {
+    let dialect = language.facts().dialect;
     let mut out = Vec::with_capacity(text.len());
     let mut line: Vec<&[u8]> = Vec::new();
     let mut parentheses = 0usize;
@@ -19,7 +21,7 @@ pub fn normalised(text: &[u8]) -> Vec<u8> {
             line.clear();
         }
     };
-    let lexed = lex(text);
+    let lexed = lex(dialect, text);
     let mut tokens = lexed
         .tokens
         .iter()
@@ -29,7 +31,7 @@ pub fn normalised(text: &[u8]) -> Vec<u8> {
     while let Some((kind, token)) = tokens.next() {
         if kind == Kind::Directive {
             end(&mut line, &mut out);
-            out.extend_from_slice(&directive(token));
+            out.extend_from_slice(&directive(dialect, token));
             out.push(b'\n');
             continue;
         }
@@ -55,9 +57,9 @@ fn followed<'t>(tokens: &mut Peekable<impl Iterator<Item = (Kind, &'t [u8])>>) -
 }
 
 /// A directive's words, its comments and continued lines gone.
-fn directive(text: &[u8]) -> Vec<u8> {
+fn directive(dialect: Dialect, text: &[u8]) -> Vec<u8> {
     let rest = text.strip_prefix(b"#").unwrap_or(text);
-    let lexed = lex(rest);
+    let lexed = lex(dialect, rest);
     let mut out = b"#".to_vec();
     let mut last = 0;
     let mut spaced = false;
@@ -82,6 +84,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn normalised(text: &[u8]) -> Vec<u8> {
+        super::normalised(LanguageId::C, text)
+    }
 
     #[test]
     fn one_statement_is_one_line() {

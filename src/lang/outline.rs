@@ -1,14 +1,19 @@
-//! The top level of a C text as a list of things: functions with their braces, declarations,
+//! The top level of a text as a list of things: functions with their braces, declarations,
 //! directives. It works on tokens, so that a macro no grammar understands costs nothing but
 //! itself, and it never guesses silently: where conditionals make the braces ambiguous, it says so.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::braces::End;
+use super::facts::{Family, LanguageId};
 use super::lex::{Conditional, Kind, Token, conditional, lex};
+use super::scopes;
 use super::words::{is_attribute, is_type_keyword};
 
 /// A text with its top-level things. Token numbers count tokens without comments.
 pub(super) struct Outline<'s> {
+    pub(super) language: LanguageId,
     pub(super) source: &'s [u8],
     /// Without comments.
     pub(super) tokens: Vec<Token>,
@@ -30,6 +35,8 @@ pub(super) enum Top {
     Directive(usize),
     /// `extern "C" {`.
     Linkage(Range<usize>),
+    /// The head of a namespace or a class, brace included: what is inside follows as items.
+    Scope(Range<usize>),
     /// A lone `;`.
     Empty(usize),
     /// A closing brace that closes nothing here (the end of a linkage block, or one too many).
@@ -50,32 +57,52 @@ pub(super) struct Block {
     pub(super) closed: bool,
     /// Conditionals cut through the braces: `close` is the likeliest of several.
     pub(super) split: bool,
+    /// The last token of the definition: `close`, or the last brace of the handlers behind a
+    /// function's `try`.
+    pub(super) end: usize,
+    /// What it stands in.
+    pub(super) place: Arc<Place>,
 }
 
-/// Where a block ends.
-struct End {
-    close: usize,
-    resume: usize,
-    closed: bool,
-    split: bool,
+/// What a definition stands in: namespaces and classes, from the outermost on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Place {
+    /// Their names; those without a name are left out.
+    pub(super) path: Vec<String>,
+    /// How many of `path`, counted from its end, are classes.
+    pub(super) classes: usize,
+    /// The innermost is a class, with or without a name.
+    pub(super) in_class: bool,
+    /// One of them is a template.
+    pub(super) in_template: bool,
 }
 
 impl<'s> Outline<'s> {
-    /// The outline of `source`. Never fails.
-    pub(super) fn of(source: &'s [u8]) -> Self {
-        let lexed = lex(source);
+    /// The outline of a whole file. Never fails.
+    pub(super) fn of(language: LanguageId, source: &'s [u8]) -> Self {
+        Outline::within(language, source, Place::default())
+    }
+
+    /// The outline of a text that stands in `place`.
+    pub(super) fn within(language: LanguageId, source: &'s [u8], place: Place) -> Self {
+        let facts = language.facts();
+        let lexed = lex(facts.dialect, source);
         let (comments, tokens) = lexed
             .tokens
             .into_iter()
             .partition(|t| t.kind == Kind::Comment);
         let mut outline = Outline {
+            language,
             source,
             tokens,
             comments,
             items: Vec::new(),
             open_comment: lexed.open_comment,
         };
-        outline.items = Walk::new(&outline).run();
+        outline.items = match facts.family {
+            Family::C => Walk::new(&outline).run(),
+            Family::Cpp => scopes::walk(&outline, place),
+        };
         outline
     }
 
@@ -142,14 +169,14 @@ impl<'s> Outline<'s> {
     }
 
     /// Whether the token starts its line at column 0.
-    fn at_margin(&self, i: usize) -> bool {
+    pub(super) fn at_margin(&self, i: usize) -> bool {
         self.tokens
             .get(i)
             .is_some_and(|t| t.start == 0 || self.source[t.start - 1] == b'\n')
     }
 
     /// The conditional directive of the same level that ends the branch `from` is in.
-    fn branch_end(&self, from: usize) -> usize {
+    pub(super) fn branch_end(&self, from: usize) -> usize {
         let mut level = 0usize;
         for i in from..self.tokens.len() {
             match self.conditional(i) {
@@ -163,7 +190,7 @@ impl<'s> Outline<'s> {
     }
 
     /// The `#endif` that ends the conditional whose inside token `from` is in.
-    fn conditional_end(&self, from: usize) -> usize {
+    pub(super) fn conditional_end(&self, from: usize) -> usize {
         let mut i = self.branch_end(from);
         while matches!(self.conditional(i), Some(Conditional::Next)) {
             i = self.branch_end(i + 1);
@@ -187,7 +214,7 @@ impl<'s> Outline<'s> {
     }
 }
 
-/// One walk over the tokens.
+/// One walk over the tokens of a C text; `scopes` has that of C++.
 struct Walk<'o, 's> {
     o: &'o Outline<'s>,
     items: Vec<Top>,
@@ -204,6 +231,8 @@ struct Walk<'o, 's> {
     /// A block ran to the end of the text: from here on a brace at the margin ends a block, which
     /// keeps the walk linear.
     margin_ends: bool,
+    /// C has no places.
+    place: Arc<Place>,
 }
 
 /// More old-style parameter declarations than this are something else.
@@ -220,6 +249,7 @@ impl<'o, 's> Walk<'o, 's> {
             brackets: 0,
             initialiser: false,
             margin_ends: false,
+            place: Arc::default(),
         }
     }
 
@@ -368,6 +398,8 @@ impl<'o, 's> Walk<'o, 's> {
             close: end.close,
             closed: end.closed,
             split: end.split,
+            end: end.close,
+            place: self.place.clone(),
         };
         self.items.push(match shape {
             Shape::Function => Top::Function(block),
@@ -375,6 +407,10 @@ impl<'o, 's> Walk<'o, 's> {
         });
         self.begin(end.resume);
         end.resume
+    }
+
+    fn end_of(&mut self, open: usize) -> End {
+        self.o.end_of(open, self.start, &mut self.margin_ends)
     }
 
     fn is_linkage(&self, head: &Range<usize>) -> bool {
@@ -420,131 +456,6 @@ impl<'o, 's> Walk<'o, 's> {
             Shape::Aggregate
         } else {
             Shape::Block
-        }
-    }
-
-    /// Where the block opened at `open` ends.
-    fn end_of(&mut self, open: usize) -> End {
-        let o = self.o;
-        let margin =
-            |from: usize| (from..o.tokens.len()).find(|k| o.is(*k, "}") && o.at_margin(*k));
-        let unclosed = |close: Option<usize>| {
-            let close = close.unwrap_or(o.tokens.len() - 1);
-            End {
-                close,
-                resume: close + 1,
-                closed: false,
-                split: false,
-            }
-        };
-        match self.follow(open) {
-            Some(end) if end.split => match margin(open).filter(|m| *m < end.close) {
-                Some(close) if o.at_margin(self.start) => End {
-                    close,
-                    resume: close + 1,
-                    ..end
-                },
-                _ => end,
-            },
-            Some(end) => end,
-            None => {
-                self.margin_ends = true;
-                unclosed(margin(open))
-            }
-        }
-    }
-
-    /// Follows the first live branch of every conditional to the closing brace.
-    fn follow(&self, open: usize) -> Option<End> {
-        struct Branch {
-            base: usize,
-            first: Option<usize>,
-        }
-        let o = self.o;
-        let mut depth = 1usize;
-        let mut split = false;
-        let mut stack: Vec<Branch> = Vec::new();
-        let mut i = open + 1;
-        while i < o.tokens.len() {
-            match o.conditional(i) {
-                Some(Conditional::Open { never }) => {
-                    if never {
-                        i = o.branch_end(i + 1);
-                        if o.conditional(i) != Some(Conditional::Next) {
-                            i += 1;
-                            continue;
-                        }
-                    }
-                    stack.push(Branch {
-                        base: depth,
-                        first: None,
-                    });
-                }
-                Some(Conditional::Next) => match stack.last_mut() {
-                    Some(branch) => {
-                        split |= depth != branch.base;
-                        branch.first.get_or_insert(depth);
-                        depth = branch.base;
-                    }
-                    None => {
-                        split = true;
-                        i = o.conditional_end(i + 1);
-                    }
-                },
-                Some(Conditional::Close) => match stack.pop() {
-                    Some(branch) => {
-                        split |= depth != branch.base;
-                        depth = branch.first.unwrap_or(depth);
-                    }
-                    None => split = true,
-                },
-                None => match o.text(i) {
-                    b"{" => depth += 1,
-                    b"}" => {
-                        depth -= 1;
-                        if depth == 0 && stack.is_empty() {
-                            return Some(End {
-                                close: i,
-                                resume: i + 1,
-                                closed: true,
-                                split,
-                            });
-                        }
-                        if depth == 0 {
-                            return Some(self.closed_within(i, stack.len()));
-                        }
-                        if self.margin_ends && o.at_margin(i) {
-                            return Some(End {
-                                close: i,
-                                resume: i + 1,
-                                closed: false,
-                                split,
-                            });
-                        }
-                    }
-                    _ => {}
-                },
-            }
-            i += 1;
-        }
-        None
-    }
-
-    /// The function is closed at `close` inside `levels` conditionals that opened in its body: it
-    /// ends with the last brace before they end.
-    fn closed_within(&self, close: usize, levels: usize) -> End {
-        let o = self.o;
-        let mut end = close;
-        for _ in 0..levels {
-            end = o.conditional_end(end + 1);
-        }
-        let end = end.min(o.tokens.len() - 1);
-        let last = (close..=end).rev().find(|k| o.is(*k, "}"));
-        End {
-            close: last.unwrap_or(close),
-            resume: end + 1,
-            closed: true,
-            split: true,
         }
     }
 }

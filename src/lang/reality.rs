@@ -7,7 +7,8 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::functions::{Definition, FileFunctions, SkipReason};
+use super::facts::LanguageId;
+use super::functions::{Definition, FileFunctions, SkipReason, path_of};
 use super::outline::Outline;
 use super::unit::{CompiledDefinition, Markers};
 
@@ -78,6 +79,7 @@ pub struct Intersection {
 /// lines still matches on any line of its head; one that a macro renames (`#define find my_find`)
 /// matches under the other name when it is the only one with its name on that line.
 pub fn intersect(
+    language: LanguageId,
     found: &FileFunctions,
     source: &[u8],
     path: &str,
@@ -86,7 +88,7 @@ pub fn intersect(
     let lines = super::lex::Lines::of(source);
     let last_line = lines.line(source.len());
     // A generated file may say by `#line` that its lines are another file's.
-    let markers = Markers::of(&Outline::of(source));
+    let markers = Markers::of(&Outline::of(language, source));
     let heads: Vec<(String, RangeInclusive<usize>, usize)> = found
         .definitions
         .iter()
@@ -114,7 +116,7 @@ pub fn intersect(
         for compiled in definitions.iter().filter(|d| here(&d.file)) {
             let in_file = |k: usize| same_path(&heads[k].0, &compiled.file);
             let matching = (0..heads.len()).find(|k| {
-                found.definitions[*k].name == compiled.name
+                same_function(&found.definitions[*k].name, &compiled.name)
                     && heads[*k].1.contains(&compiled.line)
                     && in_file(*k)
             });
@@ -204,6 +206,15 @@ fn reason(
                 OnlyCompiledReason::Generated
             }
         }
+    }
+}
+
+/// Whether two names can be one function's: a macro may open a namespace that the file's own text
+/// does not show.
+fn same_function(a: &str, b: &str) -> bool {
+    a == b || {
+        let (a, b) = (path_of(a), path_of(b));
+        a.last() == b.last() && (a.len() > 1 || b.len() > 1)
     }
 }
 

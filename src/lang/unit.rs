@@ -29,7 +29,7 @@ pub struct CompiledDefinition {
 
 /// The function definitions of a preprocessed unit, headers included, in order.
 pub fn compiled_definitions(language: &Language, preprocessed: &[u8]) -> Vec<CompiledDefinition> {
-    let o = Outline::of(preprocessed);
+    let o = Outline::of(language.id(), preprocessed);
     let markers = Markers::of(&o);
     bodies(language, &o, &markers)
         .into_iter()
@@ -42,13 +42,15 @@ struct Body {
     definition: CompiledDefinition,
     /// One past the declarator; before old-style parameter declarations.
     declared: usize,
+    /// Others are compiled differently when its body changes: it stays.
+    transparent: bool,
 }
 
 fn bodies(language: &Language, o: &Outline<'_>, markers: &Markers) -> Vec<Body> {
     let mut found = Vec::new();
     for item in &o.items {
         let Top::Function(block) = item else { continue };
-        let Ok(head) = head(language, o, block) else {
+        let Ok(head) = head(language, o, block, true) else {
             continue;
         };
         let (file, line) = markers.place(head.name.start);
@@ -58,11 +60,12 @@ fn bodies(language: &Language, o: &Outline<'_>, markers: &Markers) -> Vec<Body> 
             } else {
                 head.end
             },
+            transparent: head.transparent,
             definition: CompiledDefinition {
-                name: lossy(&o.source[head.name]),
+                name: head.called,
                 file,
                 line,
-                span: head.start..o.tokens[block.close].end,
+                span: head.start..o.tokens[block.end].end,
             },
         });
     }
@@ -161,7 +164,8 @@ fn marker(directive: &[u8]) -> Option<(usize, Option<Vec<u8>>)> {
 /// A preprocessed unit without line markers, blank lines and bodies: what a definition's verdict
 /// can depend on besides its own text.
 ///
-/// Editing any function's body changes neither the digest nor an order; editing a declaration, a
+/// Editing any function's body changes neither the digest nor an order, unless what is compiled
+/// elsewhere can depend on that body (a C++ template, a constant expression, a deduced type); editing a declaration, a
 /// type, a signature or a macro that expands outside of bodies changes the digest. So one digest
 /// and the order of a function among the unit's definitions stand for the context of each of them.
 /// It does not see what a body takes from macros (that is in the function's own preprocessed
@@ -184,7 +188,7 @@ pub struct Context {
 impl StrippedUnit {
     /// Strips a preprocessed unit: one pass, whatever the number of its functions.
     pub fn new(language: &Language, preprocessed: &[u8]) -> Self {
-        let o = Outline::of(preprocessed);
+        let o = Outline::of(language.id(), preprocessed);
         let bodies = bodies(language, &o, &Markers::of(&o));
         StrippedUnit {
             digest: Digest::of(&strip(&o, &bodies, None)),
@@ -219,7 +223,7 @@ impl StrippedUnit {
 /// definition but the one that holds byte `keep.start` turned into a declaration. What is kept is
 /// kept whole.
 pub fn strip_unit(language: &Language, preprocessed: &[u8], keep: Option<Range<usize>>) -> Vec<u8> {
-    let o = Outline::of(preprocessed);
+    let o = Outline::of(language.id(), preprocessed);
     let bodies = bodies(language, &o, &Markers::of(&o));
     strip(&o, &bodies, keep)
 }
@@ -231,7 +235,7 @@ fn strip(o: &Outline<'_>, bodies: &[Body], keep: Option<Range<usize>>) -> Vec<u8
     };
     let mut gone = bodies
         .iter()
-        .filter(|b| !kept(b))
+        .filter(|b| !b.transparent && !kept(b))
         .map(|b| b.declared..b.definition.span.end)
         .peekable();
     let mut out = Vec::with_capacity(o.source.len() / 2);

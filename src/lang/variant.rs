@@ -12,14 +12,22 @@
 //! - A comment directly before the definition replaces the original's; without one the original
 //!   comment stays.
 //! - Line ends become those of the file.
+//! - In C++ the name must be written with at least as much of its path as in the original: a member
+//!   defined outside of its class stays one. Of several overloads the one with as many parameters
+//!   is meant, the others are helpers; a single one with another number of parameters is refused,
+//!   since it would stand beside what it should replace. Helpers of a function that is defined in
+//!   its class become members, which is for the compiler to accept; a namespace or a class around
+//!   the function is refused, since it would open another place.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::functions::{Definition, FileFunctions, SkipReason, lossy, of_outline};
+use super::functions::{
+    Definition, FileFunctions, SkipReason, lossy, of_outline, path_of, place_of,
+};
 use super::language::Language;
-use super::lex::{Kind, directive_word};
+use super::lex::{Dialect, Kind, directive_word, lex};
 use super::outline::{Outline, Top};
 use super::words::is_statement_keyword;
 
@@ -44,7 +52,7 @@ pub enum Note {
     LineEnds,
     /// The reply has no comment before the function: the original one stays.
     KeptComment,
-    /// The code cannot be read as C; it is spliced as it is.
+    /// The code cannot be read; it is spliced as it is.
     NotRead,
 }
 
@@ -66,6 +74,16 @@ pub enum Refusal {
     /// The name is defined more than once.
     #[error("the code defines `{0}` more than once")]
     DuplicateDefinition(String),
+    /// A function of that name for other arguments.
+    #[error("the code defines `{name}` with {found} parameters; the one asked for has {asked}")]
+    OtherOverload {
+        /// The name asked for.
+        name: String,
+        /// Parameters of the one asked for.
+        asked: usize,
+        /// Parameters of the one found.
+        found: usize,
+    },
     /// Something at top level that is neither the function nor a helper function.
     #[error("more than the function: {kind} (`{text}`)")]
     ExtraItem {
@@ -93,6 +111,8 @@ pub enum ExtraKind {
     Directive,
     /// `extern "C"`.
     Linkage,
+    /// A namespace or a class around something.
+    Scope,
     /// Anything else.
     Other,
 }
@@ -105,6 +125,7 @@ impl std::fmt::Display for ExtraKind {
             ExtraKind::Declaration => "declaration",
             ExtraKind::Directive => "directive",
             ExtraKind::Linkage => "linkage",
+            ExtraKind::Scope => "namespace or class",
             ExtraKind::Other => "other",
         })
     }
@@ -127,7 +148,8 @@ pub fn variant_of(
     if fitted != code {
         notes.push(Note::LineEnds);
     }
-    let o = Outline::of(&fitted);
+    let place = place_of(language.id(), asked);
+    let o = Outline::within(language.id(), &fitted, place);
     if o.open_comment {
         return Err(Refusal::Unparsable("a comment does not end".to_string()));
     }
@@ -137,7 +159,7 @@ pub fn variant_of(
         ));
     }
     let found = of_outline(language, &o);
-    let (start, commented, helpers) = match target(&o, &found, &asked.name)? {
+    let (start, commented, helpers) = match target(&o, &found, asked, source)? {
         Target::Read(d) => {
             check_items(&o, &found, &asked.name)?;
             let commented = d.span.start < d.definition.start;
@@ -191,22 +213,48 @@ enum Target<'f> {
 fn target<'f>(
     o: &Outline<'_>,
     found: &'f FileFunctions,
-    asked: &str,
+    asked: &Definition,
+    source: &[u8],
 ) -> Result<Target<'f>, Refusal> {
-    let mut named = found.definitions.iter().filter(|d| d.name == asked);
+    let path = path_of(&asked.name);
+    let own = path.last().copied().unwrap_or_default();
+    let mut named: Vec<&Definition> = found
+        .definitions
+        .iter()
+        .filter(|d| is_asked(d, asked, &path))
+        .collect();
     let torn = found
         .skipped
         .iter()
-        .filter(|s| s.name.as_deref() == Some(asked))
+        .filter(|s| {
+            let name = s.name.as_deref();
+            name.is_some_and(|n| path_of(n).last() == Some(&own))
+        })
         .count();
-    match (named.next(), named.next(), torn) {
-        (Some(d), None, 0) => return Ok(Target::Read(d)),
-        (Some(_), _, _) => return Err(Refusal::DuplicateDefinition(asked.to_string())),
-        (None, _, 1) => return Ok(Target::NotRead),
-        (None, _, n) if n > 1 => return Err(Refusal::DuplicateDefinition(asked.to_string())),
+    let name = || asked.name.clone();
+    if named.len() > 1 || path.len() > 1 || asked.written > 1 {
+        let wanted = parameters(source, &asked.parameters);
+        let same = |d: &&Definition| parameters(o.source, &d.parameters) == wanted;
+        match named.as_slice() {
+            [one] if o.language.may_overload() && !same(one) => {
+                return Err(Refusal::OtherOverload {
+                    name: name(),
+                    asked: wanted,
+                    found: parameters(o.source, &one.parameters),
+                });
+            }
+            [_, _, ..] if o.language.may_overload() => named.retain(same),
+            _ => {}
+        }
+    }
+    match (named.as_slice(), torn) {
+        ([d], 0) => return Ok(Target::Read(d)),
+        ([_, ..], _) => return Err(Refusal::DuplicateDefinition(name())),
+        ([], 1) => return Ok(Target::NotRead),
+        ([], n) if n > 1 => return Err(Refusal::DuplicateDefinition(name())),
         _ => {}
     }
-    if mentions_head(o, asked) {
+    if mentions_head(o, own) {
         return Ok(Target::NotRead);
     }
     let other = found
@@ -216,11 +264,45 @@ fn target<'f>(
         .or_else(|| found.skipped.iter().find_map(|s| s.name.clone()));
     Err(match other {
         Some(found) => Refusal::WrongName {
-            asked: asked.to_string(),
+            asked: name(),
             found,
         },
         None => Refusal::NoDefinition,
     })
+}
+
+/// Whether a definition is that of the function asked for: by its name in the same place, or with
+/// more of the path than is needed there, which is for the compiler to accept.
+fn is_asked(d: &Definition, asked: &Definition, path: &[&str]) -> bool {
+    let own = path_of(&d.name);
+    let written = &own[own.len() - d.written.min(own.len())..];
+    d.name == asked.name || (d.written >= asked.written && path.ends_with(written))
+}
+
+/// The number of parameters between the brackets in `range` of `text`.
+fn parameters(text: &[u8], range: &Range<usize>) -> usize {
+    let list = text.get(range.clone()).unwrap_or_default();
+    let tokens = lex(Dialect::default(), list).tokens;
+    let tokens: Vec<&[u8]> = tokens
+        .iter()
+        .filter(|t| t.kind != Kind::Comment)
+        .map(|t| t.text(list))
+        .collect();
+    let mut depth = 0isize;
+    let mut commas = 0;
+    for token in &tokens {
+        match *token {
+            b"(" | b"[" | b"{" | b"<" => depth += 1,
+            b")" | b"]" | b"}" | b">" => depth -= 1,
+            b">>" => depth -= 2,
+            b"," if depth == 1 => commas += 1,
+            _ => {}
+        }
+    }
+    match tokens.as_slice() {
+        [] | [_] | [_, _] | [_, b"void", _] => 0,
+        _ => commas + 1,
+    }
 }
 
 /// Whether, outside of all braces that close, `asked (` occurs with a brace after it before any
@@ -259,7 +341,8 @@ fn check_items(o: &Outline<'_>, found: &FileFunctions, asked: &str) -> Result<()
             text: lossy(line.trim_ascii()).chars().take(80).collect(),
         }
     };
-    if asked != "main" && found.definitions.iter().any(|d| d.name == "main") {
+    let own = |name: &str| path_of(name).last().is_some_and(|n| *n == "main");
+    if !own(asked) && found.definitions.iter().any(|d| own(&d.name)) {
         let at = o.tokens.iter().position(|t| t.is(o.source, "main"));
         return Err(extra(ExtraKind::Main, at.unwrap_or(0)));
     }
@@ -288,6 +371,7 @@ fn check_items(o: &Outline<'_>, found: &FileFunctions, asked: &str) -> Result<()
             Top::Directive(i) if is_include(o, *i) => {}
             Top::Directive(i) => return Err(extra(ExtraKind::Directive, *i)),
             Top::Linkage(range) => return Err(extra(ExtraKind::Linkage, range.start)),
+            Top::Scope(range) => return Err(extra(ExtraKind::Scope, range.start)),
             Top::Block(b) => return Err(extra(ExtraKind::Other, b.head.start)),
             Top::Declaration(range) if is_prototype(o, range, found) => {}
             Top::Declaration(range) => return Err(extra(kind_of(o, range), range.start)),
@@ -302,7 +386,7 @@ fn kind_of(o: &Outline<'_>, range: &Range<usize>) -> ExtraKind {
     let ends = range.end > 0 && o.is(range.end - 1, ";");
     let aggregate = matches!(
         o.text(range.start),
-        b"typedef" | b"struct" | b"union" | b"enum"
+        b"typedef" | b"struct" | b"union" | b"enum" | b"class" | b"using"
     );
     match (aggregate, ends) {
         (true, _) => ExtraKind::Type,
@@ -321,7 +405,10 @@ fn is_prototype(o: &Outline<'_>, range: &Range<usize>, found: &FileFunctions) ->
         .any(|i| matches!(o.text(i), b"=" | b"{" | b"typedef"));
     plain
         && o.is(range.end.saturating_sub(1), ";")
-        && name.is_some_and(|n| found.definitions.iter().any(|d| d.name == n))
+        && name.is_some_and(|n| {
+            let mut defined = found.definitions.iter();
+            defined.any(|d| path_of(&d.name).last() == Some(&n.as_str()))
+        })
 }
 
 fn is_include(o: &Outline<'_>, i: usize) -> bool {

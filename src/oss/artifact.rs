@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::engine::Hold;
 use crate::job::{Kind, Nature, Value};
+use crate::lang::LanguageId;
 
 /// A source tree fetched from where the manifest says: a snapshot.
 pub const SOURCE: Kind = Kind {
@@ -46,6 +47,13 @@ pub const RUN: Kind = Kind {
     name: "oss/run",
     version: 1,
     nature: Nature::Measured,
+};
+
+/// The compiler's warnings about one function: a [`WarningsDoc`].
+pub const WARNINGS: Kind = Kind {
+    name: "oss/warnings",
+    version: 1,
+    nature: Nature::Deterministic,
 };
 
 /// A build of the unchanged subject.
@@ -174,6 +182,28 @@ pub struct VerdictDoc {
     pub log: Option<Digest>,
 }
 
+/// What the compiler's front end warns of in one function.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WarningsDoc {
+    /// The limit that the compiler ran into, if it did; there are no warnings then.
+    pub limit: Option<String>,
+    /// Sorted, each once, whatever the number of units that gave it.
+    pub warnings: Vec<Warning>,
+}
+
+/// One warning.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Warning {
+    /// The line, from 0 for the first of the function's text.
+    pub line: u32,
+    /// The column, from 1; 0 when the compiler names none.
+    pub column: u32,
+    /// The flag that switches it on, as in `-Wunused-variable`; empty when none does.
+    pub flag: String,
+    /// What the compiler says.
+    pub message: String,
+}
+
 /// A build with a set of functions replaced.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ProgramDoc {
@@ -226,18 +256,28 @@ pub struct Replacement {
     pub original: Digest,
     /// Digest of the text that goes in its place.
     pub variant: Digest,
+    /// The language by which it is found.
+    pub language: LanguageId,
+    /// The digest of that language's queries, unless they are those that come with the program.
+    pub queries: Option<Digest>,
 }
 
 impl Replacement {
     /// As it stands in a job's inputs.
     pub fn to_value(&self) -> Value {
-        Value::List(vec![
+        let mut parts: Vec<Value> = vec![
             self.path.as_str().into(),
             self.name.as_str().into(),
             i64::from(self.ordinal).into(),
             self.original.into(),
             self.variant.into(),
-        ])
+        ];
+        // What is read as C always was reads on like that.
+        if self.language != LanguageId::C || self.queries.is_some() {
+            parts.push(self.language.name().into());
+            parts.extend(self.queries.map(Value::from));
+        }
+        Value::List(parts)
     }
 
     /// Reads back what [`Replacement::to_value`] wrote.
@@ -251,9 +291,18 @@ impl Replacement {
             Value::Int(ordinal),
             Value::Digest(original),
             Value::Digest(variant),
+            reading @ ..,
         ] = parts.as_slice()
         else {
             return None;
+        };
+        let (language, queries) = match reading {
+            [] => (LanguageId::C, None),
+            [Value::Text(name)] => (LanguageId::named(name)?, None),
+            [Value::Text(name), Value::Digest(queries)] => {
+                (LanguageId::named(name)?, Some(*queries))
+            }
+            _ => return None,
         };
         Some(Replacement {
             path: path.clone(),
@@ -261,6 +310,8 @@ impl Replacement {
             ordinal: u32::try_from(*ordinal).ok()?,
             original: *original,
             variant: *variant,
+            language,
+            queries,
         })
     }
 }

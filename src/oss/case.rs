@@ -10,11 +10,12 @@ use super::dissimilarity::changed_lines;
 use super::inputs::{Answers, Model, ModelSpec, Settings, Subject};
 use super::jobs;
 use super::population::{self, Function, FunctionArg};
+use super::shown::shown;
 use crate::ask::{self, Reply};
 use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
 use crate::job::{Job, Kind, Nature};
-use crate::lang::{self, calibration::Edit};
+use crate::lang::{self, LanguageId, calibration::Edit};
 use crate::stats::mix;
 
 /// An edit of a calibration model: a reply's envelope.
@@ -118,16 +119,21 @@ pub fn completion_job(
         Answers::Calibration(shares) => {
             let (edit, item) =
                 calibration_edit(shares, &model.name, settings.seed(db), &function.id);
-            Ok(Job::of(CALIBRATION)
+            let id = function.language;
+            let mut job = Job::of(CALIBRATION)
                 .blob("function", text.clone())
                 .put("name", function.name.as_str())
                 .put("edit", edit.name())
                 .put("item", item as i64)
                 .put(
                     "queries",
-                    population::language(db, settings)?.0.queries().digest(),
-                )
-                .done())
+                    population::language(db, settings, id)?.0.queries().digest(),
+                );
+            // C is what is meant when no language is named.
+            if id != LanguageId::C {
+                job = job.put("language", id.name());
+            }
+            Ok(job.done())
         }
         Answers::Replay { revision, sampling } => {
             let request = request(db, settings, revision, sampling, function, text)?;
@@ -139,8 +145,8 @@ pub fn completion_job(
 /// The prompt template, read.
 #[salsa::tracked(returns(ref))]
 fn template(db: &dyn Db, settings: Settings) -> Result<ask::Template, Hold> {
-    let task = ask::task("improve").expect("the task comes with the program");
-    ask::Template::parse("improve", task, settings.template(db).as_bytes())
+    let task = settings.task(db);
+    ask::Template::parse(task.name, task, settings.template(db).as_bytes())
         .map_err(|e| bad_template(&e))
 }
 
@@ -158,11 +164,14 @@ pub fn request(
     text: &[u8],
 ) -> Result<ask::Request, Hold> {
     let template = template(db, settings).as_ref().map_err(Hold::clone)?;
-    let text = ask::decode(text);
+    let text = ask::decode(&shown(db, settings, function, text)?);
+    let facts = function.language.facts();
     let values = BTreeMap::from([
         ("function", text.as_str()),
         ("name", function.name.as_str()),
         ("context", ""),
+        ("language", facts.title),
+        ("label", facts.labels[0]),
     ]);
     let rendered = template.render(&values).map_err(|e| bad_template(&e))?;
     Ok(ask::Request {
@@ -271,13 +280,16 @@ pub fn case_inputs(
         }
         Answers::Replay { revision, sampling } => artifact::write(&("replay", revision, sampling)),
     };
-    Ok(vec![
+    let task = settings.task(db);
+    let mut inputs = vec![
         Digest::of(&answers),
         Digest::of(settings.template(db).as_bytes()),
-        population::language(db, settings)?.0.queries().digest(),
+        Digest::of(&artifact::write(&(task.name, task.version))),
         Digest::of(subject.toolchain(db)),
         population::link_context(db, subject)?,
-    ])
+    ];
+    inputs.extend(population::readings(db, settings, subject)?);
+    Ok(inputs)
 }
 
 /// A function asked of a model, from replies and verdicts.
@@ -324,7 +336,10 @@ fn fresh_case<'db>(
     }
     case.changed_lines = changed_lines(&text, &variant);
     case.changed_lines_normalised =
-        changed_lines(&lang::normalised(&text), &lang::normalised(&variant));
+        changed_lines(
+            &lang::normalised(f.language, &text),
+            &lang::normalised(f.language, &variant),
+        );
     case.variant = Some(Digest::of(&variant));
     let verdict = jobs::demand_verdict(db, subject, f, text, variant)?;
     let doc: VerdictDoc = artifact::read(VERDICT, &db.blob(verdict)?)?;
@@ -333,7 +348,8 @@ fn fresh_case<'db>(
     Ok(Arc::new(case))
 }
 
-/// The text that a reply puts in the function's place, or what the reply is instead.
+/// The text that a reply puts in the function's place, or what the reply is instead. `text` is the
+/// function's own, whatever the task showed of it: that is what is replaced and compared with.
 #[allow(clippy::type_complexity)]
 pub fn variant(
     db: &dyn Db,
@@ -342,11 +358,12 @@ pub fn variant(
     text: &[u8],
     reply: &Reply,
 ) -> Result<Result<Arc<[u8]>, (Outcome, Option<String>)>, Hold> {
-    let language = population::language(db, settings)?.0;
+    let language = population::language(db, settings, function.language)?.0;
+    let shown = shown(db, settings, function, text)?;
     let context = ask::ReplyContext {
         function: &function.name,
-        original: text,
-        language: ask::Language::C,
+        original: &shown,
+        language: function.language,
     };
     let code = match ask::extract_reply(reply, &context) {
         ask::Outcome::Code { text, .. } => text,
@@ -358,8 +375,7 @@ pub fn variant(
             return Ok(Err((Outcome::Unparsable, Some(said(&why)))));
         }
     };
-    let found = lang::functions(&language, text);
-    let Some(asked) = found.definitions.iter().find(|d| d.name == function.name) else {
+    let Some(asked) = lang::function_alone(&language, text, &function.name) else {
         return Err(Hold::broken(
             format!(
                 "the text of `{}` is not read as a function by itself",
@@ -369,7 +385,7 @@ pub fn variant(
         ));
     };
     let code = ask::encode_like(text, &code);
-    Ok(match lang::variant_of(&language, asked, text, &code) {
+    Ok(match lang::variant_of(&language, &asked, text, &code) {
         Ok(variant) => Ok(variant.text.into()),
         Err(refusal) => Err((Outcome::Unparsable, Some(refusal.to_string()))),
     })

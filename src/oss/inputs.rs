@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::engine::Db;
-use crate::lang::QueryTexts;
+use crate::ask::Task;
+use crate::lang::QuerySet;
 use crate::lang::calibration::Edit;
 use crate::subject::Manifest;
 
@@ -53,9 +54,9 @@ fn rules(db: &dyn Db, subject: Subject) -> Arc<Manifest> {
 /// What the whole evaluation has in common.
 #[salsa::input]
 pub struct Settings {
-    /// The tree-sitter queries by which C is read.
+    /// The tree-sitter queries by which each language is read.
     #[returns(ref)]
-    pub queries: Arc<QueryTexts>,
+    pub queries: Arc<QuerySet>,
     /// The prompt template's text.
     #[returns(ref)]
     pub template: Arc<str>,
@@ -68,6 +69,12 @@ pub struct Settings {
     /// The seed of every draw: sample, rankings, calibration.
     #[returns(copy)]
     pub seed: u64,
+    /// What models are asked to do.
+    #[returns(copy)]
+    pub task: &'static Task,
+    /// The metrics that are measured beside the three of the benchmark, by name.
+    #[returns(ref)]
+    pub metrics: Arc<Vec<&'static str>>,
 }
 
 /// Something that answers prompts.

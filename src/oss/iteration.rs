@@ -359,7 +359,12 @@ fn spliced(
         return Ok(Some(source.to_vec()));
     }
     let functions =
-        population::file_functions(db, settings, population::Text::new(db, entry.digest))?;
+        population::file_functions(
+            db,
+            settings,
+            here[0].language,
+            population::Text::new(db, entry.digest),
+        )?;
     let mut edits = Vec::new();
     for r in here {
         let Some(definition) = functions

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::artifact::{AUDIT, BASE, PROGRAM, RUN, SOURCE, VERDICT};
+use super::artifact::{AUDIT, BASE, PROGRAM, RUN, SOURCE, VERDICT, WARNINGS};
 use super::inputs::Subject;
 use super::population::{self, FlavourArg, Function};
 use crate::digest::Digest;
@@ -96,6 +96,10 @@ pub fn demand_verdict(
     variant: Arc<[u8]>,
 ) -> Result<Digest, Hold> {
     let job = bare_verdict(db, subject, function, original, variant)?;
+    demand_on_base(db, subject, job)
+}
+
+fn demand_on_base(db: &dyn Db, subject: Subject, job: Job) -> Result<Digest, Hold> {
     match db.demand(&job) {
         Err(hold) if !hold.jobs().is_empty() => {
             let base = base(db, subject, Flavour::Plain)?;
@@ -103,6 +107,35 @@ pub fn demand_verdict(
         }
         known => known,
     }
+}
+
+/// The flags under which warnings are counted; part of the job's key.
+pub const WARNING_FLAGS: [&str; 2] = ["-Wall", "-Wextra"];
+
+/// What the compiler warns of in `text` in place of `function`, whose own text is `original`.
+pub fn warnings(
+    db: &dyn Db,
+    subject: Subject,
+    function: &Function,
+    original: Arc<[u8]>,
+    text: Arc<[u8]>,
+) -> Job {
+    replacing(WARNINGS, function, original, text)
+        .put("contexts", contexts(function))
+        .put("flags", WARNING_FLAGS.map(str::to_string).to_vec())
+        .blob("toolchain", subject.toolchain(db).clone())
+        .done()
+}
+
+/// [`warnings`], demanded: the base it is worked on in is looked at only when it is missing.
+pub fn demand_warnings(
+    db: &dyn Db,
+    subject: Subject,
+    function: &Function,
+    original: Arc<[u8]>,
+    text: Arc<[u8]>,
+) -> Result<Digest, Hold> {
+    demand_on_base(db, subject, warnings(db, subject, function, original, text))
 }
 
 /// Decides whether the subject builds with `variant` in place of `function`.
@@ -126,7 +159,16 @@ fn bare_verdict(
     original: Arc<[u8]>,
     variant: Arc<[u8]>,
 ) -> Result<Job, Hold> {
-    let contexts: Vec<Value> = function
+    let job = replacing(VERDICT, function, original, variant)
+        .put("contexts", contexts(function))
+        .put("link", population::link_context(db, subject)?)
+        .blob("toolchain", subject.toolchain(db).clone());
+    Ok(job.done())
+}
+
+/// The places in which a function is compiled, as they stand in a key.
+fn contexts(function: &Function) -> Vec<Value> {
+    function
         .contexts
         .iter()
         .map(|c| {
@@ -137,12 +179,7 @@ fn bare_verdict(
                 c.command.into(),
             ])
         })
-        .collect();
-    let job = replacing(VERDICT, function, original, variant)
-        .put("contexts", contexts)
-        .put("link", population::link_context(db, subject)?)
-        .blob("toolchain", subject.toolchain(db).clone());
-    Ok(job.done())
+        .collect()
 }
 
 /// The same question, put to the subject's own build.
@@ -183,6 +220,8 @@ pub fn replacement(function: &Function, variant: Digest) -> Replacement {
         ordinal: function.ordinal,
         original: function.text,
         variant,
+        language: function.language,
+        queries: function.queries,
     }
 }
 

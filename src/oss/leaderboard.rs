@@ -12,6 +12,7 @@ use super::case::{self, Case, Outcome, PathArg};
 use super::inputs::{Model, Scoring, Settings, Subject};
 use super::iteration::{self, AlertInfo, Iteration};
 use super::jobs;
+use super::metrics;
 use super::population::{self, FlavourArg, FunctionArg, recalled};
 use super::scoring::{self, FunctionResult, IterationResult, RowData};
 use crate::digest::Digest;
@@ -285,6 +286,13 @@ pub fn entries(
                 );
             }
         }
+        for metric in settings.metrics(db).iter().filter_map(|m| metrics::named(m)) {
+            for (id, job) in metrics::entries(db, settings, subject, *model, metric)? {
+                let text = job.key().0.short();
+                let name = format!("{}/{}/{id}/{}/{text}", manifest.name, metric.name, spec.name);
+                add(name, job);
+            }
+        }
         for scoring in scorings {
             for i in 0..settings.iterations(db) {
                 let name = at(format!("iteration/{}/{}/{i}", spec.name, scoring.name()));
@@ -321,6 +329,7 @@ pub fn uses(
             inputs.extend_from_slice(&row_inputs(db, settings, subject, *model, *scoring)?);
         }
     }
+    inputs.push(metrics_digest(db, settings));
     recalled(db, "uses", &inputs, || {
         let entries = entries(db, settings, subject, models, scorings)?;
         let unique: BTreeMap<_, _> = entries
@@ -351,7 +360,14 @@ pub fn evaluation_digest(
             }
         }
     }
+    if !settings.metrics(db).is_empty() {
+        bytes.extend(metrics_digest(db, settings).0);
+    }
     Ok(Digest::of(&bytes))
+}
+
+fn metrics_digest(db: &dyn Db, settings: Settings) -> Digest {
+    Digest::of(&artifact::write(&**settings.metrics(db)))
 }
 
 /// A case with the file it is in: what `list` shows.

@@ -3,8 +3,9 @@
 //!
 //! `inputs` are set by the application; `population`, `case`, `baseline`, `iteration` and
 //! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
-//! what they demand, `artifact` says what comes back, `layout` where things are in the sandbox; `dissimilarity` and `scoring` are
-//! arithmetic.
+//! what they demand, `artifact` says what comes back, `layout` where things are in the sandbox;
+//! `shown` is what a task shows a model of a function, `metrics` what is measured beside the three
+//! of the benchmark; `dissimilarity` and `scoring` are arithmetic.
 
 pub mod artifact;
 pub mod baseline;
@@ -15,5 +16,7 @@ pub mod iteration;
 pub mod jobs;
 pub mod layout;
 pub mod leaderboard;
+pub mod metrics;
 pub mod population;
 pub mod scoring;
+pub mod shown;

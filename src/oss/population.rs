@@ -12,10 +12,12 @@ use super::inputs::{Origin, Settings, Subject};
 use super::jobs;
 use crate::digest::Digest;
 use crate::engine::{Db, Hold};
-use crate::lang::{self, CompiledDefinition, FileFunctions, Language, Reality, StrippedUnit};
+use crate::lang::{
+    self, CompiledDefinition, FileFunctions, Language, LanguageId, Reality, StrippedUnit,
+};
 use crate::source::Snapshot;
 use crate::stats::mix;
-use crate::subject::{Flavour, Selection};
+use crate::subject::{Flavour, Manifest, Selection};
 
 /// One function of the population: everything its verdict can depend on, and no position.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -25,6 +27,10 @@ pub struct Function {
     pub id: String,
     /// The source file.
     pub path: String,
+    /// The language of the file.
+    pub language: LanguageId,
+    /// The digest of the queries it is read by, unless they are those that come with the program.
+    pub queries: Option<Digest>,
     /// The name.
     pub name: String,
     /// The rank among the definitions of that name in the file, from 0.
@@ -90,12 +96,41 @@ impl PartialEq for SharedLanguage {
     }
 }
 
-/// The language, or what is wrong with its query files.
+/// A language, or what is wrong with its query files.
 #[salsa::tracked(returns(clone))]
-pub fn language(db: &dyn Db, settings: Settings) -> Result<SharedLanguage, Hold> {
-    Language::c(settings.queries(db))
+pub fn language(db: &dyn Db, settings: Settings, id: LanguageId) -> Result<SharedLanguage, Hold> {
+    let language = settings.queries(db).language(id);
+    language
         .map(SharedLanguage)
         .map_err(|e| Hold::broken(e.to_string(), "mend the query file"))
+}
+
+/// The languages of the files in which functions are looked for.
+#[salsa::tracked(returns(clone))]
+pub fn languages(db: &dyn Db, subject: Subject) -> Result<Arc<BTreeSet<LanguageId>>, Hold> {
+    let (_, files) = snapshot(db, subject)?;
+    let manifest = subject.rules(db);
+    let selected = files
+        .files
+        .keys()
+        .filter(|path| manifest.selection(path) == Selection::Selected);
+    let (_, doc) = base(db, subject, FlavourArg::Plain)?;
+    let made = doc.generated.iter().map(|f| &f.path);
+    let mut found: BTreeSet<LanguageId> = selected
+        .chain(made)
+        .filter_map(|path| manifest.functions.language_of(path))
+        .collect();
+    if found.is_empty() {
+        found.insert(LanguageId::C);
+    }
+    Ok(Arc::new(found))
+}
+
+/// The digests of the queries by which the subject is read.
+pub fn readings(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Vec<Digest>, Hold> {
+    let used = languages(db, subject)?;
+    let digest = |id| Ok(language(db, settings, id)?.0.queries().digest());
+    used.iter().map(|id| digest(*id)).collect()
 }
 
 /// The subject's source tree.
@@ -198,9 +233,10 @@ pub struct Text<'db> {
 pub fn file_functions<'db>(
     db: &'db dyn Db,
     settings: Settings,
+    id: LanguageId,
     text: Text<'db>,
 ) -> Result<Arc<FileFunctions>, Hold> {
-    let language = language(db, settings)?.0;
+    let language = language(db, settings, id)?.0;
     let digest = text.digest(db);
     recalled(
         db,
@@ -224,9 +260,10 @@ pub struct UnitFacts {
 pub fn unit_facts<'db>(
     db: &'db dyn Db,
     settings: Settings,
+    id: LanguageId,
     text: Text<'db>,
 ) -> Result<Arc<UnitFacts>, Hold> {
-    let language = language(db, settings)?.0;
+    let language = language(db, settings, id)?.0;
     let digest = text.digest(db);
     recalled(db, "unit", &[language.queries().digest(), digest], || {
         let (text, macros) = split_macros(&db.blob(digest)?);
@@ -310,8 +347,9 @@ fn extraction_inputs(
     let (tree, _) = snapshot(db, subject)?;
     let (doc, _) = base(db, subject, FlavourArg::Plain)?;
     let functions = Digest::of(&subject.rules(db).functions_part());
-    let language = language(db, settings)?.0.queries().digest();
-    Ok(Arc::new(vec![tree, doc, functions, language]))
+    let mut inputs = vec![tree, doc, functions];
+    inputs.extend(readings(db, settings, subject)?);
+    Ok(Arc::new(inputs))
 }
 
 /// The functions of a subject and where they are, from the source.
@@ -366,8 +404,9 @@ fn extract(
     let facts = crate::engine::fold(
         units
             .iter()
-            .map(|u| unit_facts(db, settings, Text::new(db, u.preprocessed))),
+            .map(|u| unit_facts(db, settings, unit_language(manifest, u), Text::new(db, u.preprocessed))),
     )?;
+    let used = languages(db, subject)?;
     // Line markers name files as the compiler was told; here they are relative to the tree.
     let in_tree: Vec<Vec<CompiledDefinition>> = units
         .iter()
@@ -401,14 +440,15 @@ fn extract(
         }
     };
     let untracked: BTreeSet<&String> = doc.untracked.iter().flat_map(|u| &u.units).collect();
-    let sources = sources(files, doc);
+    let sources = sources(manifest, &used, files, doc);
     let unseen = in_tree.iter().flat_map(|unit| unit.iter());
     let unseen =
         unseen.filter(|d| !d.file.starts_with(['/', '<']) && !sources.contains_key(&d.file));
     let unseen: BTreeSet<_> = unseen.map(|d| (&d.file, d.line, &d.name)).collect();
     exclude("generated", unseen.len() as u64);
-    for (path, file) in &sources {
-        let found = file_functions(db, settings, Text::new(db, *file))?;
+    for (path, (reading, file)) in &sources {
+        let reading = *reading;
+        let found = file_functions(db, settings, reading, Text::new(db, *file))?;
         if doc.rewritten.contains(path) {
             let all = found.definitions.len() + found.skipped.len();
             exclude("rewritten_by_build", all as u64);
@@ -431,7 +471,7 @@ fn extract(
             exclude(&skipped.reason.to_string(), 1);
         }
         let source = db.blob(*file)?;
-        let both = lang::intersect(&found, &source, path, &in_tree);
+        let both = lang::intersect(reading, &found, &source, path, &in_tree);
         for only in &both.only_compiled {
             // What the file's own reading skipped is counted there.
             let known = found
@@ -488,6 +528,8 @@ fn extract(
             out.functions.push(Arc::new(Function {
                 id,
                 path: path.clone(),
+                language: reading,
+                queries: custom(db, settings, reading)?,
                 name: definition.name.clone(),
                 ordinal: u32::try_from(definition.ordinal).unwrap_or(u32::MAX),
                 text: Digest::of(&source[span]),
@@ -525,18 +567,40 @@ fn context(
     }
 }
 
-/// The files that functions are looked for in: those of the source, and those that the build makes
-/// and the manifest asks for.
-fn sources(files: &Snapshot, doc: &BaseDoc) -> BTreeMap<String, Digest> {
-    let brought = files.files.iter().map(|(path, f)| (path.clone(), f.digest));
-    let made = doc.generated.iter().map(|f| (f.path.clone(), f.digest));
-    let all = brought.chain(made);
-    all.filter(|(path, _)| is_source(path)).collect()
+/// The files that functions are looked for in, with the language each is read in: those of the
+/// source, and those that the build makes and the manifest asks for.
+fn sources(
+    manifest: &Manifest,
+    used: &BTreeSet<LanguageId>,
+    files: &Snapshot,
+    doc: &BaseDoc,
+) -> BTreeMap<String, (LanguageId, Digest)> {
+    let brought = files.files.iter().map(|(path, f)| (path, f.digest));
+    let made = doc.generated.iter().map(|f| (&f.path, f.digest));
+    brought
+        .chain(made)
+        .filter_map(|(path, digest)| {
+            let language = manifest.functions.language_of(path)?;
+            used.contains(&language)
+                .then(|| (path.clone(), (language, digest)))
+        })
+        .collect()
 }
 
-fn is_source(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    matches!(name.rsplit_once('.').map(|(_, e)| e), Some("c" | "h"))
+/// The language in which a unit is read: what its compiler is for, else that of its source.
+fn unit_language(manifest: &Manifest, unit: &Unit) -> LanguageId {
+    let compiler = LanguageId::all().find(|l| *l != LanguageId::C && l.facts().tool == unit.tool);
+    let own = || manifest.functions.language_of(&unit.source);
+    compiler.or_else(own).unwrap_or(LanguageId::C)
+}
+
+/// The digest of a language's queries if they are not those that come with the program.
+fn custom(db: &dyn Db, settings: Settings, id: LanguageId) -> Result<Option<Digest>, Hold> {
+    let texts = settings.queries(db).of(id);
+    match texts == lang::QueryTexts::of(id) {
+        true => Ok(None),
+        false => Ok(Some(language(db, settings, id)?.0.queries().digest())),
+    }
 }
 
 /// The digest of everything that a link can depend on besides the replaced unit: all symbols, all
@@ -676,6 +740,8 @@ mod tests {
                 all.push(Arc::new(Function {
                     id: format!("f{file}_{i}"),
                     path: format!("{file}.c"),
+                    language: LanguageId::C,
+                    queries: None,
                     name: String::new(),
                     ordinal: 0,
                     text: Digest::of(b""),

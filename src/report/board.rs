@@ -6,11 +6,12 @@ use serde::Serialize;
 
 use super::aggregate::{AggregateRow, aggregate_rows};
 use crate::app::{AppError, Evaluation, RowResult, SubjectBoard};
+use crate::ask::Shows;
 use crate::config::ScoreConfig;
 use crate::oss::inputs::{Card, Scoring};
 use crate::oss::leaderboard::{Prices, row_data};
 use crate::oss::scoring::{self, Bootstrap, Draws, RowEstimate, Weights};
-use crate::oss::{baseline, population};
+use crate::oss::{baseline, metrics, population};
 
 /// The version of the JSON document.
 pub const SCHEMA: &str = "everbench/leaderboard/1";
@@ -77,6 +78,8 @@ pub struct PlacedRow {
     pub calibration: bool,
     /// `paper` or `paired`.
     pub scoring: Scoring,
+    /// What models were asked to do. Rows of different tasks are never ranked together.
+    pub task: &'static str,
     /// Functions asked.
     pub functions: u64,
     /// Of these, those with which the subject builds.
@@ -146,6 +149,9 @@ pub struct PlacedRow {
     pub compiler: String,
     /// The unchanged subject's results.
     pub baseline: Option<BaselineSummary>,
+    /// The further metrics that the project asks for, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<&'static str, metrics::Summary>,
     /// What is known of the model.
     pub card: Card,
     /// True if nothing is missing.
@@ -212,6 +218,8 @@ pub fn leaderboard(
     seed: u64,
 ) -> Result<Leaderboard, AppError> {
     let defaults = Weights::default();
+    // Where the model is not shown the original, to come out far from it is no merit.
+    let rewards_changes = evaluation.world.task.shows == Shows::Original;
     let [w1, w2, w3] = config
         .weights
         .unwrap_or([defaults.w1, defaults.w2, defaults.w3]);
@@ -219,7 +227,9 @@ pub fn leaderboard(
         w1,
         w2,
         w3,
-        wd: config.dissimilarity_weight.unwrap_or(defaults.wd),
+        wd: config
+            .dissimilarity_weight
+            .unwrap_or(if rewards_changes { defaults.wd } else { 0.0 }),
     };
     let mut rows = Vec::new();
     let mut subjects: Vec<SubjectSummary> = Vec::new();
@@ -249,6 +259,7 @@ pub fn leaderboard(
                 which,
                 prices,
                 seed,
+                rewards_changes,
             )?);
         }
         rows.extend(of_subject);
@@ -329,6 +340,7 @@ fn counted(evaluation: &Evaluation, subject: &SubjectBoard, row: &RowResult) -> 
         model: row.spec.name.clone(),
         calibration: row.spec.is_calibration(),
         scoring: row.scoring,
+        task: evaluation.world.task.name,
         functions: board.sample.as_ref().map_or(0, |s| s.len()) as u64,
         compiles: count(cases.iter().filter(|c| c.compiles).count()),
         fails: count(cases.iter().filter(|c| !c.compiles).count()),
@@ -368,6 +380,11 @@ fn counted(evaluation: &Evaluation, subject: &SubjectBoard, row: &RowResult) -> 
         extractor: population::extractor(),
         compiler: evaluation.compiler.clone(),
         baseline: board.baseline.as_deref().map(BaselineSummary::from),
+        metrics: row
+            .metrics
+            .iter()
+            .map(|(name, summary)| (*name, metrics::Summary::clone(summary)))
+            .collect(),
         card: row.spec.card.clone(),
         complete: facts.is_some(),
     }
@@ -401,6 +418,7 @@ fn score_rows(
     which: Scoring,
     prices: Prices,
     seed: u64,
+    rewards_changes: bool,
 ) -> Result<Vec<Scored>, AppError> {
     let board = &subject.board;
     let Some(sample) = &board.sample else {
@@ -449,7 +467,7 @@ fn score_rows(
         row.interval_disagreement = estimate.disagreement();
         row.unranked = if row.calibration {
             Some(RankNote::Calibration)
-        } else if estimate.d < config.minimum_changed_lines {
+        } else if rewards_changes && estimate.d < config.minimum_changed_lines {
             Some(RankNote::TooFewChanges)
         } else {
             None

@@ -1,6 +1,6 @@
 //! The leaderboard as text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use comfy_table::{Attribute, Cell, CellAlignment, Table, presets};
@@ -8,6 +8,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Table, presets};
 use super::aggregate::AggregateRow;
 use super::board::{Leaderboard, PlacedRow, RankNote, SubjectSummary};
 use crate::oss::inputs::Scoring;
+use crate::oss::metrics;
 
 /// How text may look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -93,9 +94,10 @@ fn title(scoring: Scoring) -> &'static str {
 fn head(out: &mut String, board: &Leaderboard, subject: &SubjectSummary, row: &PlacedRow) {
     let _ = writeln!(
         out,
-        "{} ({}): {} of {} functions asked, seed {}; {} not compiled; {}",
+        "{} ({}), {}: {} of {} functions asked, seed {}; {} not compiled; {}",
         row.subject,
         row.commit,
+        row.task,
         row.functions,
         subject.population,
         board.seed,
@@ -162,7 +164,14 @@ fn table(rows: &[&PlacedRow], style: Style) -> Table {
         "rank", "model", "compiles", "s1", "s2", "s3", "alerts", "d", "c2", "c3", "score", "95 %",
         "N/A", "applied",
     ];
-    table.set_header(header.iter().map(|h| bold(Cell::new(h), style)));
+    let further: BTreeSet<&str> = rows.iter().flat_map(|r| r.metrics.keys().copied()).collect();
+    let columns: Vec<(&str, &str, &str)> = further
+        .iter()
+        .filter_map(|name| metrics::named(name))
+        .flat_map(|m| m.columns.iter().map(|(group, title)| (m.name, *group, *title)))
+        .collect();
+    let titles = columns.iter().map(|(_, _, title)| title);
+    table.set_header(header.iter().chain(titles).map(|h| bold(Cell::new(h), style)));
     for row in rows {
         let compiles = match (row.compiles, row.fails) {
             (Some(c), Some(f)) => format!("{c}/{}", c + f),
@@ -185,6 +194,11 @@ fn table(rows: &[&PlacedRow], style: Style) -> Table {
             count(row.na),
             number(row.mean_applied, 2),
         ];
+        let further = columns.iter().map(|(name, group, _)| {
+            let total = row.metrics.get(name).and_then(|m| m.groups.get(group));
+            total.map_or("-".to_string(), |g| g.total.to_string())
+        });
+        let cells: Vec<String> = cells.into_iter().chain(further).collect();
         table.add_row(aligned(cells, 10, style));
     }
     table
@@ -224,8 +238,8 @@ fn aggregate(rows: &[&AggregateRow], style: Style) -> Table {
 }
 
 /// The first two columns to the left, the others to the right; `bold_at` is the score.
-fn aligned<const N: usize>(
-    cells: [String; N],
+fn aligned(
+    cells: impl IntoIterator<Item = String>,
     bold_at: usize,
     style: Style,
 ) -> impl Iterator<Item = Cell> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::globs::Globs;
 use super::source::Source;
 use super::template::{Template, Values};
+use crate::lang::LanguageId;
 
 /// Everything that is known of a subject before its source is looked at.
 #[derive(Clone, PartialEq, Debug)]
@@ -143,6 +144,21 @@ pub struct Functions {
     pub min_tokens: u32,
     /// Longest function, exclusive.
     pub max_tokens: u32,
+    /// Files whose language is not the one that their extension means, by pattern.
+    pub languages: Vec<(Globs, LanguageId)>,
+}
+
+impl Functions {
+    /// The language of a file: that of the longest pattern of `languages` that matches, else the
+    /// one its extension means; none for what is no source.
+    pub fn language_of(&self, path: &str) -> Option<LanguageId> {
+        let matching = self.languages.iter().filter(|(g, _)| g.matches(path));
+        let longest = matching.max_by_key(|(g, _)| g.patterns().iter().map(String::len).max());
+        match longest {
+            Some((_, language)) => Some(*language),
+            None => LanguageId::of_path(path),
+        }
+    }
 }
 
 /// Why a file is or is not looked at for functions.

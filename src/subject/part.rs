@@ -86,6 +86,8 @@ struct FunctionsPart<'a> {
     generated: &'a [String],
     min_tokens: u32,
     max_tokens: u32,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    languages: Vec<(&'a str, &'static str)>,
 }
 
 #[derive(Serialize)]
@@ -157,6 +159,12 @@ impl Manifest {
             generated: self.functions.generated.patterns(),
             min_tokens: self.functions.min_tokens,
             max_tokens: self.functions.max_tokens,
+            languages: self
+                .functions
+                .languages
+                .iter()
+                .flat_map(|(globs, l)| globs.patterns().iter().map(|g| (g.as_str(), l.name())))
+                .collect(),
         })
     }
 

@@ -14,6 +14,7 @@ use super::path;
 use super::problem::{Problem, Problems, suggest};
 use super::source::source;
 use super::toml_tree::{At, Log, Section};
+use crate::lang::LanguageId;
 
 /// The largest limit of time: a week, in seconds.
 const MAX_SECONDS: i64 = 7 * 24 * 3600;
@@ -261,6 +262,21 @@ fn functions(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Functions> {
     }
     let exclude = globs(log, &mut s, "exclude", &[]);
     let generated = globs(log, &mut s, "generated", &[]);
+    let languages = match s.has("languages") {
+        false => Some(Vec::new()),
+        true => s.text_map("languages").and_then(|map| {
+            all(map.into_iter().map(|(pattern, name)| {
+                let language = language(log, &name);
+                match Globs::new(vec![pattern.clone()]) {
+                    Ok(globs) => Some((globs, language?)),
+                    Err((_, why)) => {
+                        log.at(&name, format!("`{pattern}` is no pattern: {why}"), None);
+                        None
+                    }
+                }
+            }))
+        }),
+    };
     let most = i64::from(u32::MAX);
     let min = defaulted(log, &mut s, "min-tokens", TOKENS.0, most);
     let max = defaulted(log, &mut s, "max-tokens", TOKENS.1, most);
@@ -280,7 +296,22 @@ fn functions(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Functions> {
         generated: generated?,
         min_tokens: min?,
         max_tokens: max?,
+        languages: languages?,
     })
+}
+
+fn language(log: &Log<'_>, name: &At<String>) -> Option<LanguageId> {
+    let found = LanguageId::named(&name.value);
+    if found.is_none() {
+        let known: Vec<&str> = LanguageId::all().map(LanguageId::name).collect();
+        let hint = suggest(&name.value, &known);
+        log.at(
+            name,
+            format!("`{}` is no language; there are {}", name.value, known.join(", ")),
+            hint,
+        );
+    }
+    found
 }
 
 fn scoring(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Scoring> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use everbench::ask::Sampling;
 use everbench::digest::Digest;
-use everbench::lang::QueryTexts;
+use everbench::lang::QuerySet;
 use everbench::lang::calibration::Edit;
 use everbench::oss::inputs::{Answers, Card, ModelSpec};
 use everbench::source::{FileEntry, Snapshot};
@@ -113,7 +113,7 @@ pub struct World {
     /// The prompt template's text.
     pub template: String,
     /// The tree-sitter queries.
-    pub queries: QueryTexts,
+    pub queries: QuerySet,
     /// The toolchain's canonical bytes.
     pub toolchain: String,
     /// The name of the test program's shards.
@@ -154,7 +154,7 @@ impl World {
                 .map(|i| model(&format!("model{i:02}")))
                 .collect(),
             template: TEMPLATE.into(),
-            queries: QueryTexts::c(),
+            queries: QuerySet::default(),
             toolchain: "a compiler that exists only here".into(),
             shards: vec!["first".into(), "second".into()],
             pass: "^OK: (?<name>.*)$".into(),

@@ -92,6 +92,8 @@ impl Workbench {
             world.limit,
             world.iterations,
             world.seed,
+            everbench::ask::task("improve").expect("a task"),
+            Arc::default(),
         );
         let subject = Subject::new(
             &db,

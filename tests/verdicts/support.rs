@@ -12,7 +12,7 @@ use everbench::exec::runner::Workshop;
 use everbench::exec::toolchain::Toolchain;
 use everbench::exec::trees::Trees;
 use everbench::exec::{Limits, Policy, Sandbox};
-use everbench::lang::QueryTexts;
+use everbench::lang::QuerySet;
 use everbench::oss::artifact::{self, VerdictDoc};
 use everbench::oss::case::{self, Outcome};
 use everbench::oss::inputs::{Origin, Settings, Subject};
@@ -84,11 +84,10 @@ impl Lab {
         shop.limits = limits.unwrap_or(shop.limits);
 
         let db = EngineDb::new(Arc::new(store.reader().expect("a reader")));
-        let template = task("improve")
-            .expect("the task comes with the program")
-            .default;
-        let queries = Arc::new(QueryTexts::c());
-        let settings = Settings::new(&db, queries, template.into(), None, 1, 1);
+        let task = task("improve").expect("the task comes with the program");
+        let queries = Arc::new(QuerySet::default());
+        let template = task.default.into();
+        let settings = Settings::new(&db, queries, template, None, 1, 1, task, Arc::default());
         let origin = Origin::Snapshot(tree.snapshot.digest());
         let subject = Subject::new(&db, Arc::new(manifest), origin, toolchain);
         Lab {

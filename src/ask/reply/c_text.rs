@@ -1,4 +1,4 @@
-//! As much of C as is needed to find code in a reply: comments, literals, directives, brackets,
+//! As much of C and its relatives as is needed to find code in a reply: comments, literals, directives, brackets,
 //! and which names are defined as functions at the top level. It reads anything, also half of a
 //! function or prose, and is no judge of C: the language's own parser looks at the result again.
 //! Every pass is linear in the text.
@@ -7,6 +7,8 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
+
+use crate::lang::LanguageId;
 
 /// Follows a text line by line to tell whether a block comment is open.
 #[derive(Default)]
@@ -55,7 +57,7 @@ enum Token<'a> {
 
 /// One function definition at the top level.
 struct Definition<'a> {
-    /// Words that may be its name: those before `(`, and the first one inside.
+    /// Words that may be its name: those before `(`, and the first one inside; `operator` for one.
     names: Vec<&'a str>,
     /// From its first word to its last brace.
     range: Range<usize>,
@@ -67,15 +69,44 @@ pub(super) struct CText<'a> {
     /// A definition that the text does not finish.
     unfinished: Option<Vec<&'a str>>,
     balanced: bool,
+    /// Names are paths, and places may stand around functions.
+    paths: bool,
+}
+
+/// What a head shows of a name: its last part, `operator` for any operator, the class's name for a
+/// destructor.
+fn own_name(name: &str) -> &str {
+    if name.starts_with("operator") || name.contains("::operator") {
+        return "operator";
+    }
+    let own = name.rsplit("::").next().unwrap_or(name);
+    own.trim_start_matches('~')
+}
+
+/// Behind `template <...>` at the start of a head.
+fn behind_arguments(head: &[(Token<'_>, Range<usize>)]) -> usize {
+    let mut depth = 0usize;
+    for (i, (token, _)) in head.iter().enumerate().skip(1) {
+        match token {
+            Token::Mark(b'<') => depth += 1,
+            Token::Mark(b'>') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return i + 1;
+        }
+    }
+    head.len()
 }
 
 impl<'a> CText<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
-        let (tokens, comment_open) = tokens(text);
+    pub(super) fn of(text: &'a str, language: LanguageId) -> Self {
+        let (tokens, comment_open) = tokens(text, language);
         let mut c = CText {
             definitions: Vec::new(),
             unfinished: None,
             balanced: !comment_open,
+            paths: language != LanguageId::C,
         };
         c.read(&tokens);
         c
@@ -83,6 +114,7 @@ impl<'a> CText<'a> {
 
     /// Whether `name` is defined here, be the definition finished or not.
     pub(super) fn defines(&self, name: &str) -> bool {
+        let name = if self.paths { own_name(name) } else { name };
         let named = |names: &[&str]| names.contains(&name);
         self.definitions.iter().any(|d| named(&d.names))
             || self.unfinished.as_deref().is_some_and(named)
@@ -106,12 +138,46 @@ impl<'a> CText<'a> {
         }
     }
 
+    /// Whether the brace at `at` is that of a member in a constructor's initialisers: `: a{1} {`.
+    fn is_member(
+        &self,
+        tokens: &[(Token<'a>, Range<usize>)],
+        item: usize,
+        at: usize,
+        depth: usize,
+    ) -> bool {
+        const BEFORE_BODIES: &[&str] = &["const", "noexcept", "override", "final", "try", "mutable"];
+        let head = &tokens[item..at];
+        let colon = head.windows(3).any(|w| {
+            let mark = |k: usize, c: u8| w[k].0 == Token::Mark(c);
+            mark(1, b':') && !mark(0, b':') && !mark(2, b':')
+        });
+        let named = match head.last() {
+            Some((Token::Word(word), _)) => !BEFORE_BODIES.contains(word),
+            Some((Token::Mark(b'>'), _)) => true,
+            _ => false,
+        };
+        let called = head.iter().any(|(t, _)| *t == Token::Mark(b')'));
+        self.paths && depth == 0 && colon && called && named
+    }
+
+    /// Whether a brace behind `head` opens a namespace or a class.
+    fn is_place(&self, head: &[(Token<'a>, Range<usize>)], depth: usize) -> bool {
+        let place = |t: &Token| {
+            matches!(t, Token::Word("namespace" | "class" | "struct" | "union"))
+        };
+        let called = head.iter().any(|(t, _)| *t == Token::Mark(b'('));
+        self.paths && depth == 0 && !called && head.iter().any(|(t, _)| place(t))
+    }
+
     fn read(&mut self, tokens: &[(Token<'a>, Range<usize>)]) {
         let mut item = 0; // index of the item's first token
         let mut before = 0; // of the item before, if it ended in `;`
         let mut braces: usize = 0;
         let mut parens: usize = 0;
         let mut body: Option<(usize, Vec<&'a str>)> = None;
+        let mut places: usize = 0; // namespaces and classes that are open
+        let mut members: usize = 0; // braces of a constructor's initialisers that are open
         for (i, (token, range)) in tokens.iter().enumerate() {
             match token {
                 Token::Mark(b'(' | b'[') => parens += 1,
@@ -121,11 +187,23 @@ impl<'a> CText<'a> {
                     }
                     parens = parens.saturating_sub(1);
                 }
+                Token::Mark(b'{') if members > 0 || self.is_member(tokens, item, i, braces + parens) => {
+                    members += 1;
+                }
+                Token::Mark(b'}') if members > 0 => members -= 1,
+                Token::Mark(b'{') if self.is_place(&tokens[item..i], braces + parens) => {
+                    places += 1;
+                    (item, before) = (i + 1, i + 1);
+                }
+                Token::Mark(b'}') if braces == 0 && places > 0 => {
+                    places -= 1;
+                    (item, before) = (i + 1, i + 1);
+                }
                 Token::Mark(b'{') => {
                     if braces == 0 && parens == 0 {
                         // Parameter declarations of old: `int f(a) int a; {`
                         let start = if i == item { before } else { item };
-                        let names = function_names(&tokens[start..i]);
+                        let names = function_names(&tokens[start..i], self.paths);
                         body = (!names.is_empty()).then_some((start, names));
                     }
                     braces += 1;
@@ -152,7 +230,7 @@ impl<'a> CText<'a> {
                 }
                 Token::Mark(b';') if braces == 0 && parens == 0 => {
                     // Only a head can be followed by declarations and then by a body.
-                    if !function_names(&tokens[item..i]).is_empty() {
+                    if !function_names(&tokens[item..i], self.paths).is_empty() {
                         before = item;
                     }
                     item = i + 1;
@@ -160,9 +238,9 @@ impl<'a> CText<'a> {
                 _ => {}
             }
         }
-        if braces > 0 || parens > 0 {
+        if braces > 0 || parens > 0 || places > 0 || members > 0 {
             self.balanced = false;
-            let names = body.map_or_else(|| function_names(&tokens[item..]), |(_, names)| names);
+            let names = body.map_or_else(|| function_names(&tokens[item..], self.paths), |(_, names)| names);
             self.unfinished = (!names.is_empty()).then_some(names);
         }
     }
@@ -170,13 +248,19 @@ impl<'a> CText<'a> {
 
 /// The words that may be a function's name in what stands before its body; empty if that is no
 /// function's head.
-fn function_names<'a>(head: &[(Token<'a>, Range<usize>)]) -> Vec<&'a str> {
+fn function_names<'a>(mut head: &[(Token<'a>, Range<usize>)], paths: bool) -> Vec<&'a str> {
     const NOT_HEADS: &[&str] = &[
         "if", "for", "while", "switch", "do", "else", "return", "typedef", "case", "goto", "sizeof",
     ];
     const ATTRIBUTES: &[&str] = &["__attribute__", "__declspec", "__asm__", "asm", "_Alignas"];
     let mut names = Vec::new();
     let mut depth = 0usize;
+    while paths && matches!(head.first(), Some((Token::Word("template"), _))) {
+        head = &head[behind_arguments(head)..];
+    }
+    if paths && head.iter().any(|(t, _)| *t == Token::Word("operator")) {
+        return vec!["operator"];
+    }
     for (i, (token, _)) in head.iter().enumerate() {
         match token {
             Token::Mark(b'=') if depth == 0 => return Vec::new(),
@@ -205,7 +289,7 @@ fn function_names<'a>(head: &[(Token<'a>, Range<usize>)]) -> Vec<&'a str> {
 
 /// Words and marks outside of comments, literals and directives, and whether a comment is open at
 /// the end. Of conditional directives the first branch is read, of `#if 0` the second.
-fn tokens(text: &str) -> (Vec<(Token<'_>, Range<usize>)>, bool) {
+fn tokens(text: &str, language: LanguageId) -> (Vec<(Token<'_>, Range<usize>)>, bool) {
     let bytes = text.as_bytes();
     let mut out = Vec::new();
     let mut line_start = true;
@@ -240,6 +324,18 @@ fn tokens(text: &str) -> (Vec<(Token<'_>, Range<usize>)>, bool) {
                 continue;
             }
             quote @ (b'"' | b'\'') => i = end_of_literal(bytes, i, quote),
+            b if b.is_ascii_digit() && language != LanguageId::C => {
+                // `1'000` holds no literal.
+                let part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'\'' | b'.');
+                while i < bytes.len() && part(bytes[i]) {
+                    i += 1;
+                }
+            }
+            b'R' | b'u' | b'U' | b'L'
+                if language != LanguageId::C && end_of_raw(text, i).is_some() =>
+            {
+                i = end_of_raw(text, i).unwrap_or(i + 1);
+            }
             b if b.is_ascii_alphabetic() || b == b'_' => {
                 while i < bytes.len() && (bytes[i].is_ascii_alphanumeric() || bytes[i] == b'_') {
                     i += 1;
@@ -305,6 +401,22 @@ fn end_of_literal(bytes: &[u8], mut i: usize, quote: u8) -> usize {
     i.min(bytes.len())
 }
 
+/// Behind the raw string that starts at `at`; nothing if none does.
+fn end_of_raw(text: &str, at: usize) -> Option<usize> {
+    let rest = &text[at..];
+    let prefix = ["R\"", "LR\"", "uR\"", "UR\"", "u8R\""];
+    let prefix = prefix.iter().find(|p| rest.starts_with(**p))?;
+    let (delimiter, inside) = rest[prefix.len()..].split_once('(')?;
+    let odd = |c: char| c.is_whitespace() || matches!(c, '\\' | ')' | '"');
+    if delimiter.len() > 16 || delimiter.contains(odd) {
+        return None;
+    }
+    let close = format!("){delimiter}\"");
+    let start = at + prefix.len() + delimiter.len() + 1;
+    let end = inside.find(&close).map(|n| start + n + close.len());
+    Some(end.unwrap_or(text.len()))
+}
+
 /// What [`in_prose`] found.
 pub(super) enum InProse {
     /// A definition in full.
@@ -319,30 +431,43 @@ pub(super) enum InProse {
 
 /// Looks for a definition of `name` that begins at the beginning of a line of `text`, which may
 /// hold prose before and behind it. Of several, the last in full counts.
-pub(super) fn in_prose(text: &str, name: &str) -> InProse {
+pub(super) fn in_prose(text: &str, name: &str, language: LanguageId) -> InProse {
+    let own = match language {
+        LanguageId::C => name,
+        _ => own_name(name),
+    };
     // A line that begins like a declaration and gets to a parenthesis.
     static HEAD: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?m)^[A-Za-z_][A-Za-z0-9_ \t*]*\(").expect("a pattern of this file compiles")
     });
     // Many lines of one long text can look like heads; a few of them are enough.
     const MOST: usize = 64;
-    let heads: Vec<Range<usize>> = HEAD.find_iter(text).map(|m| m.range()).collect();
+    // In C++ with paths, template arguments and references.
+    static CPP_HEAD: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?m)^[A-Za-z_~][A-Za-z0-9_ \t*&:<>,~\[\]=+!-]*\(")
+            .expect("a pattern of this file compiles")
+    });
+    let head = match language {
+        LanguageId::C => &HEAD,
+        _ => &CPP_HEAD,
+    };
+    let heads: Vec<Range<usize>> = head.find_iter(text).map(|m| m.range()).collect();
     let mut other = None;
     let mut cut_off = false;
     for head in heads.iter().rev().take(MOST) {
         let line = text[head.start..].lines().next().unwrap_or("");
-        let named = contains_word(line, name);
+        let named = contains_word(line, own);
         if !named && !starts_like_code(line) {
             continue;
         }
         let rest = &text[head.start..];
-        let end = first_definition(rest);
-        let c = CText::of(&rest[..end.unwrap_or(rest.len())]);
+        let end = first_definition(rest, language);
+        let c = CText::of(&rest[..end.unwrap_or(rest.len())], language);
         if named && c.defines(name) {
             match end {
                 Some(end) => {
                     return InProse::Whole {
-                        range: widened(text, head.start..head.start + end),
+                        range: widened(text, head.start..head.start + end, language),
                         other_name: false,
                     };
                 }
@@ -358,7 +483,7 @@ pub(super) fn in_prose(text: &str, name: &str) -> InProse {
     match other {
         _ if cut_off => InProse::CutOff,
         Some(range) => InProse::Whole {
-            range: widened(text, range),
+            range: widened(text, range, language),
             other_name: true,
         },
         None => InProse::Nothing,
@@ -366,8 +491,12 @@ pub(super) fn in_prose(text: &str, name: &str) -> InProse {
 }
 
 /// Behind the brace that ends the definition with which `text` begins.
-fn first_definition(text: &str) -> Option<usize> {
-    let (tokens, _) = tokens(text);
+fn first_definition(text: &str, language: LanguageId) -> Option<usize> {
+    if language != LanguageId::C {
+        // Initialisers have braces too.
+        return CText::of(text, language).definitions.first().map(|d| d.range.end);
+    }
+    let (tokens, _) = tokens(text, language);
     let mut depth = 0usize;
     for (token, range) in tokens {
         match token {
@@ -386,7 +515,7 @@ fn first_definition(text: &str) -> Option<usize> {
 
 /// `found` with the return type, comment and directives on the lines right above it; or all of
 /// `text` if all of it is code.
-fn widened(text: &str, found: Range<usize>) -> Range<usize> {
+fn widened(text: &str, found: Range<usize>, language: LanguageId) -> Range<usize> {
     let all = text.trim();
     let start = text.len() - text.trim_start().len();
     let first = all.lines().next().unwrap_or("");
@@ -394,7 +523,7 @@ fn widened(text: &str, found: Range<usize>) -> Range<usize> {
         all.ends_with(['}', ';']) || all.ends_with("*/") || all.ends_with("#endif");
     if (starts_like_code(first) || start == found.start)
         && ends_like_code
-        && CText::of(all).is_whole()
+        && CText::of(all, language).is_whole()
     {
         return start..start + all.len();
     }
@@ -481,9 +610,30 @@ mod tests {
             ("int g(void) { f(1); if (f(2)) { } }", "f", false),
             ("int f(void) { return '{' + \"}\"[0]; }", "f", true),
         ] {
-            let c = CText::of(text);
+            let c = CText::of(text, LanguageId::C);
             assert_eq!(c.defines(name), defines, "{text}");
             assert!(c.is_whole(), "{text}");
+        }
+    }
+
+    #[test]
+    fn definitions_of_cpp_in_their_forms() {
+        for (text, name, defines) in [
+            ("int ns::A::f(int a) const { return 0; }", "ns::A::f", true),
+            ("A::A(int a) : a_{a}, b_(2), c_{{1, 2}} { g(); }", "A::A", true),
+            ("A::~A() { }", "ns::A::~A", true),
+            ("bool operator==(const A &a, const A &b) { return true; }", "operator==", true),
+            ("template <class T = int> T f(T t) { return t; }", "f", true),
+            ("const char *f() { return R\"x(}}{\" )x\"; }", "f", true),
+            ("int f() { return 1'000; }", "f", true),
+            ("namespace a { class B { int f() { return 1; } }; }", "a::B::f", true),
+            ("int g() { f(); return 1; }", "f", false),
+        ] {
+            let c = CText::of(text, LanguageId::CPP);
+            assert_eq!(c.defines(name), defines, "{text}");
+            assert!(c.is_whole(), "{text}");
+            let last = text.len();
+            assert!(c.end_of_last_definition().is_some_and(|end| end + 5 > last), "{text}");
         }
     }
 
@@ -491,9 +641,9 @@ mod tests {
     fn braces_split_by_conditionals_are_whole() {
         let text =
             "int f(int a) {\n#ifdef A\n if (a) {\n#else\n if (!a) {\n#endif\n }\n return 1;\n}";
-        assert!(CText::of(text).is_whole());
+        assert!(CText::of(text, LanguageId::C).is_whole());
         let text = "int f(int a) {\n#if 0\n }}}\n#else\n a++;\n#endif\n return 1;\n}";
-        assert!(CText::of(text).is_whole());
+        assert!(CText::of(text, LanguageId::C).is_whole());
     }
 
     #[test]
@@ -504,8 +654,8 @@ mod tests {
             "int f(void) { /* ",
             "int f(void) { } }",
         ] {
-            assert!(!CText::of(text).is_whole(), "{text}");
+            assert!(!CText::of(text, LanguageId::C).is_whole(), "{text}");
         }
-        assert!(CText::of("int f(void) { if (1) {").defines("f"));
+        assert!(CText::of("int f(void) { if (1) {", LanguageId::C).defines("f"));
     }
 }

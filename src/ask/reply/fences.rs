@@ -6,15 +6,16 @@
 use std::ops::Range;
 
 use super::c_text::CommentState;
+use crate::lang::LanguageId;
 
 /// What the label of a block says its language is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Label {
-    /// C.
-    C,
+    /// The one asked for.
+    Own,
     /// None, or one that names no language.
     Plain,
-    /// A language of which C is nearly a part.
+    /// A near relative of it.
     Relative,
     /// A patch.
     Diff,
@@ -54,19 +55,19 @@ struct Fence {
 }
 
 /// All blocks of `text`, in order.
-pub(super) fn blocks(text: &str) -> Vec<Block> {
+pub(super) fn blocks(text: &str, language: LanguageId) -> Vec<Block> {
     let lines = lines(text);
     let mut blocks = Vec::new();
     // One comment that never ends is enough to stop believing in comments.
     let mut mind_comments = true;
     let mut i = 0;
     while i < lines.len() {
-        let Some(fence) = opening(lines[i].text) else {
+        let Some(fence) = opening(lines[i].text, language) else {
             i += 1;
             continue;
         };
         let start = lines[i].end;
-        let (end, next) = close(&lines, i + 1, &fence, &mut mind_comments);
+        let (end, next) = close(&lines, i + 1, &fence, &mut mind_comments, language);
         blocks.push(Block {
             label: fence.label,
             word: fence.word,
@@ -89,8 +90,9 @@ fn close(
     from: usize,
     fence: &Fence,
     mind_comments: &mut bool,
+    language: LanguageId,
 ) -> (Option<usize>, Option<usize>) {
-    let is_c = matches!(fence.label, Label::C | Label::Plain | Label::Relative);
+    let is_c = matches!(fence.label, Label::Own | Label::Plain | Label::Relative);
     let mut state = CommentState::default();
     let mut in_comment_at = None;
     for (i, line) in lines.iter().enumerate().skip(from) {
@@ -101,7 +103,7 @@ fn close(
                 return (Some(line.start + before), Some(i));
             }
             in_comment_at.get_or_insert((line.start + before, i));
-        } else if reopens(line.text, fence) && !state.in_block_comment() {
+        } else if reopens(line.text, fence, language) && !state.in_block_comment() {
             return (None, Some(i));
         }
         state.feed(line.text);
@@ -131,20 +133,20 @@ fn ends_block(line: &str, fence: &Fence) -> Option<usize> {
 }
 
 /// Whether a line opens another block of the same kind, so that this one was never closed.
-fn reopens(line: &str, fence: &Fence) -> bool {
-    opening(line).is_some_and(|next| {
+fn reopens(line: &str, fence: &Fence, language: LanguageId) -> bool {
+    opening(line, language).is_some_and(|next| {
         next.mark == fence.mark && next.length == fence.length && !next.word.is_empty()
     })
 }
 
-fn opening(line: &str) -> Option<Fence> {
+fn opening(line: &str, language: LanguageId) -> Option<Fence> {
     let indented = line.trim_start_matches([' ', '\t']);
     let indent = line.len() - indented.len();
     for mark in ['`', '~'] {
         let length = indented.len() - indented.trim_start_matches(mark).len();
         let info = indented[length..].trim();
         if length >= 3 && !(mark == '`' && info.contains('`')) {
-            let (label, word) = label(info);
+            let (label, word) = label(info, language);
             return Some(Fence {
                 mark,
                 length,
@@ -157,8 +159,8 @@ fn opening(line: &str) -> Option<Fence> {
     // `Here it is: ```c`
     let trimmed = line.trim_end();
     let at = trimmed.find("```")?;
-    let (label, word) = label(&trimmed[at + 3..]);
-    let named = label == Label::C && trimmed[at + 3..].trim() == word;
+    let (label, word) = label(&trimmed[at + 3..], language);
+    let named = label == Label::Own && trimmed[at + 3..].trim() == word;
     named.then_some(Fence {
         mark: '`',
         length: 3,
@@ -168,7 +170,8 @@ fn opening(line: &str) -> Option<Fence> {
     })
 }
 
-fn label(info: &str) -> (Label, String) {
+fn label(info: &str, language: LanguageId) -> (Label, String) {
+    let facts = language.facts();
     let word = info
         .trim_start_matches(['{', '.'])
         .split([' ', '\t', ',', '}', ':'])
@@ -176,16 +179,20 @@ fn label(info: &str) -> (Label, String) {
         .unwrap_or("");
     let lower = word.to_ascii_lowercase();
     let label = match lower.as_str() {
-        "c" | "h" | "c89" | "c90" | "c99" | "c11" | "c17" | "c18" | "c23" | "ansi-c" | "gnu-c" => {
-            Label::C
-        }
         "" | "text" | "txt" | "plaintext" | "plain" | "code" | "none" => Label::Plain,
-        "cpp" | "c++" | "cc" | "cxx" | "hpp" | "objc" | "objective-c" | "cuda" => Label::Relative,
         "diff" | "patch" | "udiff" => Label::Diff,
-        name if name.ends_with(".c") || name.ends_with(".h") => Label::C,
+        name if facts.labels.contains(&name) => Label::Own,
+        name if facts.relatives.contains(&name) => Label::Relative,
+        // `src/file.c`
+        name if name.contains('.') && is_file_of(name, language) => Label::Own,
         _ => Label::Other,
     };
     (label, word.to_string())
+}
+
+fn is_file_of(name: &str, language: LanguageId) -> bool {
+    let (_, extension) = name.rsplit_once('.').unwrap_or_default();
+    extension == "h" || language.facts().extensions.contains(&extension)
 }
 
 fn lines(text: &str) -> Vec<Line<'_>> {
@@ -208,7 +215,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Vec<(Label, &str, bool)> {
-        blocks(text)
+        blocks(text, LanguageId::C)
             .into_iter()
             .map(|b| (b.label, &text[b.content], b.closed))
             .collect()
@@ -218,7 +225,7 @@ mod tests {
     fn a_longer_fence_holds_shorter_ones() {
         assert_eq!(
             shown("````c\n/*\n```\n*/\nint x;\n```\n````\n"),
-            [(Label::C, "/*\n```\n*/\nint x;\n```\n", true)]
+            [(Label::Own, "/*\n```\n*/\nint x;\n```\n", true)]
         );
     }
 
@@ -226,11 +233,11 @@ mod tests {
     fn a_fence_in_a_comment_closes_nothing_unless_nothing_else_does() {
         assert_eq!(
             shown("```c\n/*\n```\n*/\nint x;\n```\n"),
-            [(Label::C, "/*\n```\n*/\nint x;\n", true)]
+            [(Label::Own, "/*\n```\n*/\nint x;\n", true)]
         );
         assert_eq!(
             shown("```c\n/* open\n```\n```c\nint y;\n```"),
-            [(Label::C, "/* open\n", true), (Label::C, "int y;\n", true)]
+            [(Label::Own, "/* open\n", true), (Label::Own, "int y;\n", true)]
         );
     }
 
@@ -238,18 +245,18 @@ mod tests {
     fn what_models_write_for_fences() {
         assert_eq!(
             shown("So: ```c\nint x;```\nbye"),
-            [(Label::C, "int x;", true)]
+            [(Label::Own, "int x;", true)]
         );
         assert_eq!(
             shown("```c\nint x;\n```c\nint y;\n```"),
-            [(Label::C, "int x;\n", false), (Label::C, "int y;\n", true)]
+            [(Label::Own, "int x;\n", false), (Label::Own, "int y;\n", true)]
         );
-        assert_eq!(shown("~~~ C\nint x;\n~~~"), [(Label::C, "int x;\n", true)]);
+        assert_eq!(shown("~~~ C\nint x;\n~~~"), [(Label::Own, "int x;\n", true)]);
         assert_eq!(shown("use ```x``` here\n"), []);
         assert_eq!(
             shown("```cpp\nint x;\n```"),
             [(Label::Relative, "int x;\n", true)]
         );
-        assert_eq!(shown("```src/a.c\nint x;"), [(Label::C, "int x;", false)]);
+        assert_eq!(shown("```src/a.c\nint x;"), [(Label::Own, "int x;", false)]);
     }
 }

@@ -6,7 +6,8 @@
 //! Which text is the answer:
 //! 1. What the provider says of how the reply ended comes first: refused, or no room for the
 //!    question. Thinking (`<think>...</think>`) is no part of the answer.
-//! 2. Fenced blocks. Labelled `c` before unlabelled before relatives of C (`cpp`); other labels
+//! 2. Fenced blocks. Labelled as the language asked for (`c`) before unlabelled before its relatives
+//!    (`cpp`); other labels
 //!    are never code. Among blocks of one rank that hold a whole definition of the function, the
 //!    last one counts, since drafts come first; one that only repeats the original counts if
 //!    there is no other.
@@ -27,6 +28,8 @@ use serde::{Deserialize, Serialize};
 
 use c_text::CText;
 use fences::{Block, Label};
+
+use crate::lang::LanguageId;
 
 /// Raised when the same reply can give another outcome.
 pub const VERSION: u32 = 1;
@@ -98,14 +101,6 @@ impl Reply {
     }
 }
 
-/// The language that was asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Language {
-    /// C.
-    #[default]
-    C,
-}
-
 /// What the reply should be an answer to.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyContext<'a> {
@@ -114,7 +109,7 @@ pub struct ReplyContext<'a> {
     /// The text that was shown to the model.
     pub original: &'a [u8],
     /// Its language.
-    pub language: Language,
+    pub language: LanguageId,
 }
 
 /// What was in a reply.
@@ -284,7 +279,7 @@ struct Candidate {
 }
 
 fn answer_of(answer: &str, cut: bool, ctx: &ReplyContext) -> Outcome {
-    let blocks = fences::blocks(answer);
+    let blocks = fences::blocks(answer, ctx.language);
     let candidates: Vec<Candidate> = blocks
         .iter()
         .filter_map(|b| candidate(answer, b, ctx))
@@ -348,7 +343,7 @@ fn answer_of(answer: &str, cut: bool, ctx: &ReplyContext) -> Outcome {
 fn candidate(answer: &str, block: &Block, ctx: &ReplyContext) -> Option<Candidate> {
     let mut notes = Vec::new();
     let rank = match block.label {
-        Label::C => 0,
+        Label::Own => 0,
         Label::Plain => 1,
         Label::Relative => {
             notes.push(Note::OtherLabel(block.word.clone()));
@@ -362,7 +357,7 @@ fn candidate(answer: &str, block: &Block, ctx: &ReplyContext) -> Option<Candidat
     if !block.closed {
         notes.push(Note::UnclosedFence);
         // Prose may follow that nothing sets apart from the code.
-        let end = CText::of(&text).end_of_last_definition();
+        let end = CText::of(&text, ctx.language).end_of_last_definition();
         if let Some(end) = end {
             rest = !text[end..].trim().is_empty();
             text.truncate(end);
@@ -376,7 +371,7 @@ fn candidate(answer: &str, block: &Block, ctx: &ReplyContext) -> Option<Candidat
     if text.is_empty() {
         return None;
     }
-    let c = CText::of(&text);
+    let c = CText::of(&text, ctx.language);
     describe(&text, ctx, &mut notes);
     Some(Candidate {
         rank,
@@ -398,7 +393,7 @@ fn bare(answer: &str, cut: bool, ctx: &ReplyContext) -> Option<Outcome> {
     }
     let mut notes = vec![Note::NoFence];
     let text = clean::clean(answer, 0, ctx.original, &mut notes);
-    match c_text::in_prose(&text, ctx.function) {
+    match c_text::in_prose(&text, ctx.function, ctx.language) {
         c_text::InProse::Whole { range, other_name } => {
             if other_name {
                 notes.push(Note::OtherName);

@@ -99,7 +99,7 @@ fn run(f: &Fixture, reply: &Reply) -> Outcome {
     let ctx = ReplyContext {
         function: &f.function,
         original: f.original.as_bytes(),
-        language: Language::C,
+        language: LanguageId::C,
     };
     extract(&reply.encode(), &ctx)
 }
@@ -179,7 +179,7 @@ fn an_envelope_is_pinned_and_strict() {
     let ctx = ReplyContext {
         function: "f",
         original: b"",
-        language: Language::C,
+        language: LanguageId::C,
     };
     for bad in [
         &b"int f(void) {}"[..],
@@ -274,7 +274,7 @@ fn large_and_deep_replies_are_read_all_the_same() {
         let ctx = ReplyContext {
             function: "f",
             original: b"x",
-            language: Language::C,
+            language: LanguageId::C,
         };
         check_literal(&reply, &extract(&reply.encode(), &ctx)).unwrap();
     }
@@ -286,7 +286,7 @@ proptest! {
     #[test]
     fn no_reply_makes_it_panic_or_invent(text in pieces(), stop in stops()) {
         let reply = Reply { stop, ..Reply::complete(text) };
-        let ctx = ReplyContext { function: "f", original: b"int f(int a) { return a; }", language: Language::C };
+        let ctx = ReplyContext { function: "f", original: b"int f(int a) { return a; }", language: LanguageId::C };
         let outcome = extract(&reply.encode(), &ctx);
         prop_assert_eq!(check_literal(&reply, &outcome), Ok(()));
         match stop {
@@ -302,7 +302,7 @@ proptest! {
     ) {
         let code = format!("int f(int a)\n{{\n{body}\n    return a;\n}}");
         let reply = Reply::complete(format!("{before}\n```c\n{code}\n```\n{after}"));
-        let ctx = ReplyContext { function: "f", original: b"x", language: Language::C };
+        let ctx = ReplyContext { function: "f", original: b"x", language: LanguageId::C };
         prop_assert_eq!(
             extract(&reply.encode(), &ctx),
             Outcome::Code { text: code, notes: vec![] }

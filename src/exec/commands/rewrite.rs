@@ -48,6 +48,21 @@ pub fn syntax_only(unit: &Unit) -> Vec<String> {
     [bare(&unit.argv), vec!["-fsyntax-only".into()]].concat()
 }
 
+/// The unit's front end only, for what it says: with `flags` added and without the options that
+/// turn warnings off or into errors.
+pub fn diagnosed(unit: &Unit, flags: &[&str]) -> Vec<String> {
+    let hides = |arg: &String| {
+        matches!(arg.as_str(), "-w" | "-Werror" | "-Wfatal-errors" | "-pedantic-errors")
+            || arg.starts_with("-Werror=")
+            || arg.starts_with("-fmax-errors")
+    };
+    let plain = ["-fdiagnostics-color=never", "-fno-diagnostics-show-caret"];
+    let mut argv = syntax_only(unit);
+    argv.retain(|arg| !hides(arg));
+    argv.extend(flags.iter().chain(&plain).map(|f| f.to_string()));
+    argv
+}
+
 /// The unit's preprocessed text with the macro definitions, to standard output.
 pub fn preprocess(unit: &Unit) -> Vec<String> {
     [bare(&unit.argv), vec!["-E".into(), "-dD".into()]].concat()

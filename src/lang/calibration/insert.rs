@@ -74,6 +74,9 @@ pub(super) fn breaks_compile(parsed: &Parsed<'_>) -> Vec<(&'static str, Vec<u8>)
 /// Texts with an error that is made whenever the function is entered. Sizes and indexes are
 /// volatile, so that no compiler sees the error, warns of it or removes it.
 pub(super) fn plants_memory_error(parsed: &Parsed<'_>) -> Vec<(&'static str, Vec<u8>)> {
+    if parsed.constant {
+        return Vec::new();
+    }
     // The byte behind the request is still inside of what any allocator hands out for it.
     let heap_overflow = "volatile __SIZE_TYPE__ everbench_n = 5; \
         volatile char *volatile everbench_p = (volatile char *) __builtin_malloc(everbench_n); \
@@ -104,6 +107,20 @@ pub(super) fn plants_memory_error(parsed: &Parsed<'_>) -> Vec<(&'static str, Vec
 pub(super) fn early_return(parsed: &Parsed<'_>) -> Option<Vec<u8>> {
     let result = parsed.result.as_deref()?;
     let void = result == b"void";
+    if parsed.objects {
+        let body = parsed.slice(parsed.body.start + 1..parsed.body.end - 1);
+        if body.trim_ascii().is_empty() || (!void && !parsed.returns_value) {
+            return None;
+        }
+        let text = String::from_utf8(result.to_vec()).ok()?;
+        return Some(at_start(
+            parsed,
+            &match void {
+                true => " return;".to_string(),
+                false => format!(" return static_cast<{text}>(0);"),
+            },
+        ));
+    }
     if !void && !parsed.returns_value {
         // A type from a macro that may be nothing, or a function that does not return.
         return None;

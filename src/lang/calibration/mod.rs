@@ -1,4 +1,4 @@
-//! Calibration edits: for any C function a fixed menu of texts whose outcome is known
+//! Calibration edits: for any function a fixed menu of texts whose outcome is known
 //! beforehand, with which the whole chain from splice to score can be checked. The edits need no
 //! header, keep every line where it was, and work for any return type, parameter list and
 //! dialect from gnu89 on; they are made by the syntax tree, not by text search.
@@ -63,7 +63,8 @@ pub struct MenuItem {
 
 /// The menu of `definition`, a function of `source`, sorted by edit and index. The same function
 /// text always has the same menu. Edits that find nothing to act on are absent:
-/// [`Edit::BreaksBehaviour`] may have no item, the others have at least one.
+/// [`Edit::BreaksBehaviour`] may have no item, nor may [`Edit::PlantsMemoryError`] in a `constexpr`
+/// function of C++, which can hold no such thing; the others have at least one.
 pub fn menu(language: &Language, definition: &Definition, source: &[u8]) -> Vec<MenuItem> {
     let Some(parsed) = Parsed::of(language, definition, source) else {
         return Vec::new();

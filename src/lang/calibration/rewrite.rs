@@ -19,6 +19,11 @@ const DEEPEST: usize = 40;
 /// around the body.
 pub(super) fn preserving(parsed: &Parsed<'_>) -> Vec<(&'static str, Vec<u8>)> {
     let mut expressions = returns(parsed);
+    if parsed.constant && !expressions.is_empty() {
+        // Before C++14 it is one statement and no block.
+        let text = rewritten(parsed, 0..parsed.original().len(), &expressions, &[], 0);
+        return vec![("expressions", text)];
+    }
     if !parsed.strange {
         expressions.extend(assignments(parsed));
     }
@@ -65,6 +70,12 @@ fn returns(parsed: &Parsed<'_>) -> Vec<Change> {
         .captured("return")
         .into_iter()
         .filter_map(|node| node.named_child(0).filter(|e| !e.is_extra()))
+        // A list cannot be bracketed, and what is moved out of the function is named without.
+        .filter(|value| {
+            let kind = value.kind();
+            !parsed.objects
+                || !(parsed.exact_type || kind == "initializer_list" || kind == "identifier")
+        })
         .flat_map(|value| {
             let (start, end) = (value.start_byte(), value.end_byte());
             [(start..start, b"(".to_vec()), (end..end, b")".to_vec())]
@@ -198,7 +209,17 @@ fn swaps(parsed: &Parsed<'_>) -> Vec<Move> {
 
 fn bracketed(parsed: &Parsed<'_>, condition: Node<'_>) -> bool {
     let text = parsed.node_text(condition);
-    condition.kind() == "parenthesized_expression" && text.starts_with(b"(") && text.ends_with(b")")
+    let expression = match condition.kind() {
+        "parenthesized_expression" => true,
+        // C++ allows declarations there.
+        "condition_clause" => {
+            let value = condition.child_by_field_name("value");
+            let declares = |n: Node<'_>| n.kind().ends_with("declaration");
+            condition.named_child_count() == 1 && value.is_some_and(|v| !declares(v))
+        }
+        _ => false,
+    };
+    expression && text.starts_with(b"(") && text.ends_with(b")")
 }
 
 /// Whether a branch is the statement it looks like. A bare call may be a macro that expands to
@@ -307,6 +328,10 @@ fn changed(parsed: &Parsed<'_>, range: Range<usize>, changes: &[Change]) -> Vec<
 /// Texts that compute something else: a condition turned round, a comparison off by one, a
 /// constant changed, a return at the start.
 pub(super) fn breaks_behaviour(parsed: &Parsed<'_>) -> Vec<(&'static str, Vec<u8>)> {
+    if parsed.constant {
+        // Where it is computed while compiling, another value may not compile.
+        return Vec::new();
+    }
     let whole = 0..parsed.original().len();
     let apply = |change: Change| changed(parsed, whole.clone(), &[change]);
     let mut found = Vec::new();
@@ -357,7 +382,17 @@ fn first_condition(parsed: &Parsed<'_>) -> Option<Range<usize>> {
 }
 
 fn off_by_one(parsed: &Parsed<'_>) -> Option<Change> {
-    let comparison = parsed.captured("comparison").into_iter().next()?;
+    let locals = parsed.locals();
+    let number = |node: Node<'_>, side: &str| {
+        node.child_by_field_name(side).is_some_and(|n| {
+            n.kind() == "number_literal" || locals.contains(parsed.node_text(n))
+        })
+    };
+    let comparison = parsed
+        .captured("comparison")
+        .into_iter()
+        // Objects that can be compared by one operator need not have the other.
+        .find(|n| !parsed.objects || number(*n, "left") || number(*n, "right"))?;
     let operator = comparison.child_by_field_name("operator")?;
     let other: &[u8] = match parsed.node_text(operator) {
         b"<" => b"<=",

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use tree_sitter::{Node, QueryCursor, StreamingIterator, Tree};
 
-use crate::lang::functions::{Definition, visit};
+use crate::lang::functions::{Definition, path_of, visit};
 use crate::lang::language::Language;
 use crate::lang::lex::Kind;
 use crate::lang::outline::Outline;
@@ -28,6 +28,12 @@ pub(super) struct Parsed<'a> {
     pub(super) returns_value: bool,
     /// Ranges in which no structure may be changed: directives and what is between them.
     closed: Vec<Range<usize>>,
+    /// The language has objects, whose operators can mean anything.
+    pub(super) objects: bool,
+    /// A constant expression may be made of it: it must hold nothing that is not constant.
+    pub(super) constant: bool,
+    /// Its type is exactly that of what it returns, brackets included.
+    pub(super) exact_type: bool,
 }
 
 impl<'a> Parsed<'a> {
@@ -42,18 +48,32 @@ impl<'a> Parsed<'a> {
         text.get(body.clone())?;
         let masked = masked(text, &body);
         let tree = language.parse(&masked)?;
+        let objects = language.id().may_overload();
+        let head = Outline::of(language.id(), &text[..body.start]);
+        let says = |word: &str| (0..head.tokens.len()).any(|i| head.is(i, word));
         let mut strange = false;
         let mut closed = Vec::new();
         visit(tree.root_node(), |node| {
             strange |= (node.is_error() || node.is_missing()) && node.end_byte() > body.start;
-            if node.kind().starts_with("preproc_") {
+            // What a lambda or a local class returns is not what the function returns.
+            let other = matches!(
+                node.kind(),
+                "lambda_expression" | "class_specifier" | "struct_specifier"
+            );
+            if node.kind().starts_with("preproc_") || (objects && other) {
                 closed.push(node.byte_range());
             }
             true
         });
         Some(Parsed {
-            result: result(definition, source),
-            returns_value: returns_value(&text[body.clone()]),
+            result: match objects {
+                true => simple_result(language, definition, source),
+                false => result(language, definition, source),
+            },
+            returns_value: returns_value(language, &text[body.clone()]),
+            objects,
+            constant: objects && (says("constexpr") || says("consteval")),
+            exact_type: objects && says("decltype"),
             language,
             text,
             masked,
@@ -101,13 +121,16 @@ impl<'a> Parsed<'a> {
     pub(super) fn locals(&self) -> BTreeSet<&'a [u8]> {
         let compiled = &self.language.queries().edits;
         let mut cursor = QueryCursor::new();
-        let head = Outline::of(self.slice(0..self.body.start));
+        let head = Outline::of(self.language.id(), self.slice(0..self.body.start));
         let parameter = |i: &usize| {
             head.is_word(*i)
                 && head.text(*i).iter().any(u8::is_ascii_lowercase)
                 && matches!(head.text(i + 1), b"," | b")" | b";" | b"[")
                 && i.checked_sub(1)
-                    .is_some_and(|before| head.is_word(before) || head.is(before, "*"))
+                    .is_some_and(|before| match self.objects {
+                        true => is_type_keyword(head.text(before)) && !head.is(before, "void"),
+                        false => head.is_word(before) || head.is(before, "*"),
+                    })
         };
         let mut found: BTreeSet<&'a [u8]> = (0..head.tokens.len())
             .filter(parameter)
@@ -151,15 +174,15 @@ fn masked(text: &[u8], body: &Range<usize>) -> Vec<u8> {
     masked
 }
 
-fn returns_value(body: &[u8]) -> bool {
-    let o = Outline::of(body);
+fn returns_value(language: &Language, body: &[u8]) -> bool {
+    let o = Outline::of(language.id(), body);
     (0..o.tokens.len()).any(|i| o.is(i, "return") && !o.is(i + 1, ";"))
 }
 
 /// The return type of a plain declarator: the specifiers and stars before the name.
-fn result(definition: &Definition, source: &[u8]) -> Option<Vec<u8>> {
+fn result(language: &Language, definition: &Definition, source: &[u8]) -> Option<Vec<u8>> {
     let head = source.get(definition.definition.start..definition.name_range.start)?;
-    let o = Outline::of(head);
+    let o = Outline::of(language.id(), head);
     let mut words: Vec<&[u8]> = Vec::new();
     for i in 0..o.tokens.len() {
         let word = o.text(i);
@@ -179,6 +202,45 @@ fn result(definition: &Definition, source: &[u8]) -> Option<Vec<u8>> {
         true => b"int".to_vec(),
         false => words.join(&b' '),
     })
+}
+
+/// The return type where it is a number, a pointer or nothing: of these it is certain what a zero
+/// and a cast mean. Constructors and destructors return nothing.
+fn simple_result(
+    language: &Language,
+    definition: &Definition,
+    source: &[u8],
+) -> Option<Vec<u8>> {
+    let path = path_of(&definition.name);
+    let own = path.last().copied().unwrap_or_default();
+    if own.starts_with('~') || path.iter().rev().nth(1) == Some(&own) {
+        return Some(b"void".to_vec());
+    }
+    let head = source.get(definition.definition.start..definition.name_range.start)?;
+    let o = Outline::of(language.id(), head);
+    let mut words: Vec<&[u8]> = Vec::new();
+    let mut named = 0;
+    for i in 0..o.tokens.len() {
+        let word = o.text(i);
+        match word {
+            b"static" | b"inline" | b"virtual" | b"friend" | b"extern" => {}
+            b"const" | b"*" | b"::" => words.push(word),
+            b"std" if o.is(i + 1, "::") => words.push(word),
+            b"auto" => return None,
+            _ if is_type_keyword(word) && !matches!(word, b"struct" | b"union" | b"enum") => {
+                words.push(word)
+            }
+            _ if o.is_word(i) => {
+                named += 1;
+                words.push(word);
+            }
+            _ => return None,
+        }
+    }
+    let last = words.last().copied()?;
+    let number = |w: &[u8]| is_type_keyword(w) || w.ends_with(b"_t");
+    let simple = last == b"*" || (named == 0 && number(last)) || (named == 1 && number(last));
+    (simple && (named <= 1)).then(|| words.join(&b' '))
 }
 
 /// Plain words before the type are macros: one plain word at most is the type, and none where a

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::c;
-use crate::lang::{Language, QueryFault, QueryTexts, functions};
+use crate::lang::{Language, LanguageId, QueryFault, QueryTexts, functions};
 
 const FIXTURE: &str = include_str!("../../../fixtures/lang/functions.md");
 
@@ -122,18 +122,18 @@ fn the_parts_of_a_definition_are_where_they_should_be() {
 
 #[test]
 fn a_broken_query_file_says_where() {
-    let mut texts = QueryTexts::c();
+    let mut texts = QueryTexts::of(LanguageId::C);
     texts.functions = "(function_definition) @definition\n  (no_such_node) @x".to_string();
     let Err(QueryFault::Broken {
         file, line, column, ..
-    }) = Language::c(&texts)
+    }) = Language::new(LanguageId::C, &texts)
     else {
         panic!("accepted");
     };
     assert_eq!((file, line, column), ("functions", 2, 4));
     texts.functions = "(function_definition) @definition".to_string();
     assert!(matches!(
-        Language::c(&texts),
+        Language::new(LanguageId::C, &texts),
         Err(QueryFault::MissingCapture {
             capture: "declarator",
             ..
@@ -143,8 +143,8 @@ fn a_broken_query_file_says_where() {
 
 #[test]
 fn any_change_of_a_query_changes_the_digest() {
-    let digest = |texts: &QueryTexts| Language::c(texts).unwrap().queries().digest();
-    let plain = QueryTexts::c();
+    let digest = |texts: &QueryTexts| Language::new(LanguageId::C, texts).unwrap().queries().digest();
+    let plain = QueryTexts::of(LanguageId::C);
     let mut functions = plain.clone();
     functions.functions.push('\n');
     let mut edits = plain.clone();

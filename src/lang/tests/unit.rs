@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::c;
 use super::functions::c_like;
 use crate::lang::{
-    OnlyCompiledReason, Reality, StrippedUnit, compiled_definitions, functions, intersect,
+    LanguageId, OnlyCompiledReason, Reality, StrippedUnit, compiled_definitions, functions, intersect,
     strip_unit,
 };
 
@@ -69,6 +69,7 @@ fn what_one_side_alone_sees_is_told_with_its_reason() {
     let compiled = compiled_definitions(&c(), unit.as_bytes());
     let found = functions(&c(), source.as_bytes());
     let seen = intersect(
+        LanguageId::C,
         &found,
         source.as_bytes(),
         "src/a.c",
@@ -107,7 +108,7 @@ fn a_file_generated_from_another_is_matched_by_its_own_line_directives() {
     let source = "int one(void) { return 1; }\n#line 7 \"gram\\\\mar.y\"\nint generated(void) { return 0; }\n";
     let compiled = compiled_definitions(&c(), UNIT.as_bytes());
     let found = functions(&c(), source.as_bytes());
-    let seen = intersect(&found, source.as_bytes(), "out.c", &[&compiled]);
+    let seen = intersect(LanguageId::C, &found, source.as_bytes(), "out.c", &[&compiled]);
     assert_eq!(seen.definitions[0].1, Reality::NotCompiled);
     assert!(matches!(seen.definitions[1].1, Reality::Compiled { .. }));
 }
@@ -220,7 +221,7 @@ fn a_real_preprocessor_leads_back_to_the_source() {
     let before = unit(source);
     let found = functions(&c(), source);
     let name = path.to_str().unwrap();
-    let seen = intersect(&found, source, name, &[before.definitions()]);
+    let seen = intersect(LanguageId::C, &found, source, name, &[before.definitions()]);
     assert_eq!(seen.definitions.len(), 14);
     for (d, reality) in &seen.definitions {
         assert!(matches!(reality, Reality::Compiled { renamed, .. } if renamed.is_empty()));
