@@ -26,7 +26,10 @@ const EDGES: &[(&str, &[&str])] = &[
         "exec",
         &["ask", "engine", "lang", "logs", "oss", "source", "subject"],
     ),
-    ("report", &["app", "ask", "config", "oss", "stats", "subject"]),
+    (
+        "report",
+        &["app", "ask", "config", "oss", "stats", "subject"],
+    ),
     (
         "app",
         &[

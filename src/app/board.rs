@@ -164,7 +164,11 @@ fn further_metrics(
     hold: &mut Hold,
 ) -> BTreeMap<&'static str, Arc<metrics::Summary>> {
     let mut found = BTreeMap::new();
-    for metric in settings.metrics(db).iter().filter_map(|m| metrics::named(m)) {
+    for metric in settings
+        .metrics(db)
+        .iter()
+        .filter_map(|m| metrics::named(m))
+    {
         match metrics::summary(db, settings, subject, model, metric) {
             Ok(summary) => {
                 found.insert(metric.name, summary);

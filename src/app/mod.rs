@@ -38,7 +38,7 @@ pub use project::{Options, Project, ProjectSubject, programs, source_programs};
 use audit::audits;
 use board::{Plan, SubjectPlan};
 use error::{fault_of, nothing_stored};
-use project::{Answering, cores, models, trees_dir};
+use project::{Answering, compilers, cores, models, trees_dir};
 use sources::adoption;
 
 /// The program's name and version, as provenance says it.
@@ -243,8 +243,8 @@ impl App {
             std::fs::read_to_string(&path)
                 .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))
         };
-        let task = config::task(options.task.as_deref().unwrap_or(&run.task))
-            .map_err(AppError::Input)?;
+        let task =
+            config::task(options.task.as_deref().unwrap_or(&run.task)).map_err(AppError::Input)?;
         let template: Arc<str> = match &run.template {
             Some(path) => read(self.project.dir.join(path))?.into(),
             None => task.default.into(),
@@ -306,6 +306,9 @@ impl App {
     ) -> Result<SubjectPlan, AppError> {
         let run = &self.project.config.run;
         let manifest = subject.manifest.clone();
+        if let Some(tools) = tools {
+            compilers(&manifest, tools)?;
+        }
         let toolchain: Arc<[u8]> = match tools {
             Some(tools) => tools
                 .identity_with(&programs(&manifest))?

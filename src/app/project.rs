@@ -9,6 +9,7 @@ use super::AppError;
 use crate::config::{self, Config, ModelConfig, SubjectRef};
 use crate::digest::Digest;
 use crate::exec::answer::Replay;
+use crate::exec::toolchain::Toolchain;
 use crate::oss::inputs::{Answers, ModelSpec, Scoring};
 use crate::source;
 use crate::subject::{self, Manifest, Preset};
@@ -234,6 +235,26 @@ pub fn programs(manifest: &Manifest) -> Vec<String> {
 /// The programs that fetch the subject's source, each with the Debian package that has it.
 pub fn source_programs(manifest: &Manifest) -> &'static [(&'static str, &'static str)] {
     source::programs(&manifest.source)
+}
+
+/// Refuses a subject that needs a compiler which is not there: its part would silently be taken by
+/// another.
+pub(super) fn compilers(manifest: &Manifest, tools: &Toolchain) -> Result<(), AppError> {
+    let mut words = manifest
+        .build
+        .configure
+        .iter()
+        .chain(&manifest.build.build)
+        .flatten()
+        .chain(manifest.build.env.values());
+    if tools.cxx.is_none() && words.any(|word| word.source().contains("{cxx}")) {
+        return Err(AppError::Environment(format!(
+            "subject `{}` is built by a C++ compiler, and there is none that belongs to {}\n  help: install it, on Debian with `apt-get install g++` (or `clang`)",
+            manifest.name,
+            tools.cc.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Where build trees lie: beside the store, or under `/var/tmp` when the sandboxed user could not

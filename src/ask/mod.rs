@@ -13,8 +13,6 @@ pub mod request;
 pub mod text;
 
 pub use prompt::{Rendered, Shows, Task, Template, TemplateError, task, tasks};
-pub use reply::{
-    Note, Outcome, Reply, ReplyContext, Stop, Usage, Why, extract, extract_reply,
-};
+pub use reply::{Note, Outcome, Reply, ReplyContext, Stop, Usage, Why, extract, extract_reply};
 pub use request::{COMPLETION, NotARequest, Request, Sampling, Thinking};
 pub use text::{decode, encode_like};

@@ -34,7 +34,10 @@ impl Executor for Calibration {
             }
             .ok_or_else(|| fault(format!("{name:?} is no language")))?,
         };
-        let language = self.queries.language(id).map_err(|e| fault(e.to_string()))?;
+        let language = self
+            .queries
+            .language(id)
+            .map_err(|e| fault(e.to_string()))?;
         let text = (context.blob)(job.digest("function"))?;
         let edit = job.text("edit");
         let name = job.text("name");

@@ -11,8 +11,9 @@ use std::process::{Command, ExitCode};
 use super::commands::{self, Part, Recorded, Understood};
 use super::products::{Made, Work};
 use crate::digest::Digest;
+use crate::lang::LanguageId;
 use crate::oss::artifact::Step;
-use crate::oss::layout::{BIN, RECORD, REPORT_HEADER, TREE, in_tree};
+use crate::oss::layout::{BIN, RECORD, REPORT_HEADER, REPORT_HEADER_CPP, TREE, in_tree};
 
 /// Names under which this program is a recording tool, and what each stands for.
 pub const NAMES: &[(&str, &str)] = &[
@@ -174,7 +175,13 @@ impl Job<'_> {
     /// Runs the real tool and writes down what it read and made.
     fn run(&self, mut argv: Vec<String>, cwd: &str, harness: bool) -> Result<ExitCode, String> {
         if harness {
-            argv.splice(0..0, ["-include".to_string(), REPORT_HEADER.to_string()]);
+            let cpp = self.tool == "c++" || argv.iter().any(|a| is_cpp(a));
+            let header = if cpp {
+                REPORT_HEADER_CPP
+            } else {
+                REPORT_HEADER
+            };
+            argv.splice(0..0, ["-include".to_string(), header.to_string()]);
         }
         let mut command = real_tool(self.real)?;
         command.args(&argv);
@@ -296,6 +303,11 @@ fn parent_resolved(path: &str) -> String {
 fn digest(path: &str) -> Option<Digest> {
     let bytes = std::fs::read(Path::new(TREE).join(path)).ok()?;
     Some(Digest::of(&bytes))
+}
+
+/// Whether an argument is a source file in C++.
+fn is_cpp(arg: &str) -> bool {
+    !arg.starts_with('-') && LanguageId::of_path(arg) == Some(LanguageId::CPP)
 }
 
 /// The test programs' own sources.

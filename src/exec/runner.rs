@@ -17,7 +17,7 @@ use crate::cancel::Cancel;
 use crate::engine::Failure;
 use crate::lang::QuerySet;
 use crate::oss::artifact::EndDoc;
-use crate::oss::layout::{BIN, OUT, REPORT_HEADER, TREE};
+use crate::oss::layout::{BIN, OUT, REPORT_HEADER, REPORT_HEADER_CPP, TREE};
 
 /// The workshop of the executors.
 pub struct Workshop {
@@ -29,8 +29,8 @@ pub struct Workshop {
     pub trees: Trees,
     /// This program, which is also the recording tools.
     pub recorder: PathBuf,
-    /// The harness header, as a file.
-    pub header: PathBuf,
+    /// The harness headers for C and for C++, as files.
+    pub headers: [PathBuf; 2],
     /// What a compiler, an archiver or a linker may use for one variant; see [`compiler_limits`].
     pub limits: Limits,
     /// The queries by which functions are found in the files that are spliced.
@@ -94,13 +94,16 @@ impl Workshop {
         recorder: &Path,
     ) -> io::Result<Workshop> {
         let recorder = trees.keep_tool("recorder", &std::fs::read(recorder)?)?;
-        let header = trees.keep_tool("report.h", crate::subject::REPORT_HEADER.as_bytes())?;
+        let headers = [
+            trees.keep_tool("report.h", crate::subject::REPORT_HEADER.as_bytes())?,
+            trees.keep_tool("report.hpp", crate::subject::REPORT_HEADER_CPP.as_bytes())?,
+        ];
         Ok(Workshop {
             sandbox,
             tools,
             trees,
             recorder,
-            header,
+            headers,
             limits: compiler_limits(),
             queries: Arc::default(),
             alone: RwLock::new(()),
@@ -168,11 +171,13 @@ impl Workshop {
             inside: OUT.into(),
             writable: true,
         }));
-        binds.push(Bind {
-            host: self.header.clone(),
-            inside: REPORT_HEADER.into(),
-            writable: false,
-        });
+        for (host, inside) in self.headers.iter().zip([REPORT_HEADER, REPORT_HEADER_CPP]) {
+            binds.push(Bind {
+                host: host.clone(),
+                inside: inside.into(),
+                writable: false,
+            });
+        }
         binds.extend(call.binds.iter().cloned());
         let mut command = Command::new(&call.argv);
         command.cwd = call.cwd.clone().into();

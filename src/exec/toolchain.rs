@@ -310,6 +310,10 @@ mod tests {
             "crt1.o",
             "libasan.a",
             "program make",
+            // For C++; `tools/setup` installs it.
+            "driver-c++",
+            "cc1plus",
+            "libstdc++.so.6",
         ] {
             assert!(
                 identity.files.contains_key(name),

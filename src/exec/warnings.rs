@@ -102,7 +102,10 @@ fn warning(line: &str) -> Option<Said> {
     Some(Said {
         file: found[1].to_string(),
         line: found[2].parse().ok()?,
-        column: found.get(3).and_then(|c| c.as_str().parse().ok()).unwrap_or(0),
+        column: found
+            .get(3)
+            .and_then(|c| c.as_str().parse().ok())
+            .unwrap_or(0),
         flag,
         message: found[5].to_string(),
     })

@@ -83,8 +83,8 @@ static LANGUAGES: [Facts; 2] = [
             "inl", "tcc", "tpp",
         ],
         labels: &[
-            "cpp", "c++", "cc", "cxx", "hpp", "hh", "hxx", "h", "c++98", "c++11", "c++14",
-            "c++17", "c++20", "c++23", "cpp11", "cpp14", "cpp17", "cpp20", "gnu-c++",
+            "cpp", "c++", "cc", "cxx", "hpp", "hh", "hxx", "h", "c++98", "c++11", "c++14", "c++17",
+            "c++20", "c++23", "cpp11", "cpp14", "cpp17", "cpp20", "gnu-c++",
         ],
         relatives: &["c", "c99", "c11", "objc++", "cuda"],
         tool: "c++",

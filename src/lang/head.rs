@@ -385,7 +385,25 @@ pub(super) struct Found {
     pub(super) body: Range<usize>,
 }
 
-/// Runs `functions.scm`; nothing unless there is exactly one definition at the root.
+fn at_root(definition: Node<'_>, root: Node<'_>) -> bool {
+    let mut around = definition.parent();
+    while let Some(node) = around {
+        if node.id() == root.id() {
+            return true;
+        }
+        if !matches!(
+            node.kind(),
+            "template_declaration" | "linkage_specification"
+        ) {
+            return false;
+        }
+        around = node.parent();
+    }
+    false
+}
+
+/// Runs `functions.scm`; nothing unless there is exactly one definition at the root, where a template
+/// and a linkage may be around it.
 pub(super) fn definition(language: &Language, root: Node<'_>, text: &[u8]) -> Option<Found> {
     let compiled = &language.queries().functions;
     let mut cursor = QueryCursor::new();
@@ -403,7 +421,7 @@ pub(super) fn definition(language: &Language, root: Node<'_>, text: &[u8]) -> Op
             capture("definition"),
             capture("declarator"),
             capture("body"),
-        ) && d.parent().is_some_and(|p| p.id() == root.id())
+        ) && at_root(d, root)
         {
             definitions.push((declarator.byte_range(), body.byte_range()));
         } else if let (Some(name), Some(parameters)) = (capture("name"), capture("parameters")) {

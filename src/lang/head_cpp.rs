@@ -70,7 +70,13 @@ pub(super) fn is_cpp_attribute(word: &[u8]) -> bool {
     is_attribute(word)
         || matches!(
             word,
-            b"noexcept" | b"decltype" | b"explicit" | b"throw" | b"requires" | b"alignof" | b"typeof"
+            b"noexcept"
+                | b"decltype"
+                | b"explicit"
+                | b"throw"
+                | b"requires"
+                | b"alignof"
+                | b"typeof"
         )
 }
 
@@ -158,8 +164,7 @@ pub(super) fn declarator(
                 });
                 if is_name
                     && is_tail(o, close + 1, tokens.end)
-                    && let Some(found) =
-                        named(o, tokens, introduced, before.unwrap_or(i), i, place)
+                    && let Some(found) = named(o, tokens, introduced, before.unwrap_or(i), i, place)
                 {
                     return Some(found);
                 }
@@ -232,7 +237,8 @@ fn is_tail(o: &Outline<'_>, mut i: usize, end: usize) -> bool {
         let word = o.text(i);
         match word {
             _ if o.kind(i) == Some(Kind::Directive) => i += 1,
-            b"const" | b"volatile" | b"override" | b"final" | b"&" | b"&&" | b"mutable" | b"try" => {
+            b"const" | b"volatile" | b"override" | b"final" | b"&" | b"&&" | b"mutable"
+            | b"try" => {
                 i += 1;
             }
             // A type or a condition follows, which may be anything.
@@ -416,7 +422,8 @@ fn read(
         return refused(None, SkipReason::ParseError);
     };
     let name = o.tokens[found.name.start].start..o.tokens[found.name.end - 1].end;
-    if is_statement_keyword(o.text(tokens.start)) || is_statement_keyword(o.text(found.name.start)) {
+    if is_statement_keyword(o.text(tokens.start)) || is_statement_keyword(o.text(found.name.start))
+    {
         return refused(None, SkipReason::ParseError);
     }
     if !found.typed && !found.untyped {
@@ -455,7 +462,12 @@ fn read(
 }
 
 /// Whether the grammar understands the head and finds another function in it, or none.
-fn vetoed(language: &Language, o: &Outline<'_>, tokens: &Range<usize>, name: &Range<usize>) -> bool {
+fn vetoed(
+    language: &Language,
+    o: &Outline<'_>,
+    tokens: &Range<usize>,
+    name: &Range<usize>,
+) -> bool {
     let mask = Mask::new(o, tokens);
     let text = [&mask.text[..], b"\n{}\n"].concat();
     let Some(tree) = language.parse(&text) else {

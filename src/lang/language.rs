@@ -44,11 +44,7 @@ pub struct QuerySet(BTreeMap<LanguageId, QueryTexts>);
 impl Default for QuerySet {
     /// Those that come with the program.
     fn default() -> Self {
-        QuerySet(
-            LanguageId::all()
-                .map(|l| (l, QueryTexts::of(l)))
-                .collect(),
-        )
+        QuerySet(LanguageId::all().map(|l| (l, QueryTexts::of(l))).collect())
     }
 }
 

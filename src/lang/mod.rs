@@ -21,8 +21,8 @@
 //! - [`normalised`]: a text without its formatting.
 //! - [`calibration`]: edits with a known outcome.
 
-pub mod calibration;
 mod braces;
+pub mod calibration;
 mod facts;
 mod functions;
 mod head;
@@ -42,9 +42,7 @@ mod variant;
 mod words;
 
 pub use facts::{Facts, LanguageId};
-pub use functions::{
-    Definition, FileFunctions, SkipReason, Skipped, function_alone, functions,
-};
+pub use functions::{Definition, FileFunctions, SkipReason, Skipped, function_alone, functions};
 pub use language::{Language, Queries, QueryFault, QuerySet, QueryTexts};
 pub use normalise::normalised;
 pub use reality::{Intersection, OnlyCompiled, OnlyCompiledReason, Reality, intersect};

@@ -244,7 +244,11 @@ impl Walk<'_, '_> {
     fn past(&mut self, open: usize) -> usize {
         match self.partners[open] {
             close if close > open => close + 1,
-            _ => self.o.end_of(open, self.start, &mut self.margin_ends).resume,
+            _ => {
+                self.o
+                    .end_of(open, self.start, &mut self.margin_ends)
+                    .resume
+            }
         }
     }
 
@@ -361,15 +365,14 @@ impl Walk<'_, '_> {
                     continue;
                 }
                 b"(" | b"[" => {
-                    parentheses |= o.is(k, "(") && !(k > head.start && is_cpp_attribute(o.text(k - 1)));
+                    parentheses |=
+                        o.is(k, "(") && !(k > head.start && is_cpp_attribute(o.text(k - 1)));
                     k = self.partners[k].max(k) + 1;
                     continue;
                 }
                 b"operator" => break,
                 b"namespace" => return Shape::Scope(self.namespace(k + 1..head.end)),
-                b"extern"
-                    if o.kind(k + 1) == Some(Kind::Literal) && k + 2 == head.end =>
-                {
+                b"extern" if o.kind(k + 1) == Some(Kind::Literal) && k + 2 == head.end => {
                     return Shape::Linkage;
                 }
                 b"enum" if !parentheses => {

@@ -254,7 +254,8 @@ fn target<'f>(
         ([], n) if n > 1 => return Err(Refusal::DuplicateDefinition(name())),
         _ => {}
     }
-    if mentions_head(o, own) {
+    let defined = |d: &Definition| path_of(&d.name).last() == Some(&own);
+    if !found.definitions.iter().any(defined) && mentions_head(o, own) {
         return Ok(Target::NotRead);
     }
     let other = found

@@ -335,11 +335,10 @@ fn fresh_case<'db>(
         return Ok(Arc::new(case));
     }
     case.changed_lines = changed_lines(&text, &variant);
-    case.changed_lines_normalised =
-        changed_lines(
-            &lang::normalised(f.language, &text),
-            &lang::normalised(f.language, &variant),
-        );
+    case.changed_lines_normalised = changed_lines(
+        &lang::normalised(f.language, &text),
+        &lang::normalised(f.language, &variant),
+    );
     case.variant = Some(Digest::of(&variant));
     let verdict = jobs::demand_verdict(db, subject, f, text, variant)?;
     let doc: VerdictDoc = artifact::read(VERDICT, &db.blob(verdict)?)?;

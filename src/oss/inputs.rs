@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ask::Task;
 use crate::digest::Digest;
 use crate::engine::Db;
-use crate::ask::Task;
 use crate::lang::QuerySet;
 use crate::lang::calibration::Edit;
 use crate::subject::Manifest;

@@ -358,13 +358,12 @@ fn spliced(
     if here.is_empty() {
         return Ok(Some(source.to_vec()));
     }
-    let functions =
-        population::file_functions(
-            db,
-            settings,
-            here[0].language,
-            population::Text::new(db, entry.digest),
-        )?;
+    let functions = population::file_functions(
+        db,
+        settings,
+        here[0].language,
+        population::Text::new(db, entry.digest),
+    )?;
     let mut edits = Vec::new();
     for r in here {
         let Some(definition) = functions

@@ -8,9 +8,13 @@ use super::population::{self, FlavourArg, Function};
 use crate::digest::Digest;
 use crate::engine::{Db, Hold};
 use crate::job::{Job, JobBuilder, Kind, Value};
+use crate::lang::LanguageId;
 use crate::oss::artifact::Replacement;
 use crate::oss::layout::BIN;
-use crate::subject::{Flavour, Manifest, REPORT_HEADER, Report, Shard, Tools, Unidentified};
+use crate::subject::{
+    Flavour, Manifest, REPORT_HEADER, REPORT_HEADER_CPP, Report, Selection, Shard, Tools,
+    Unidentified,
+};
 
 /// Processes that a subject's own build runs at once. A constant, since it is in the key.
 const JOBS: u32 = 4;
@@ -40,7 +44,7 @@ pub fn base(db: &dyn Db, subject: Subject, flavour: Flavour) -> Result<Job, Hold
 fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, Hold> {
     let flavour = Flavour::from(flavour);
     let manifest = subject.rules(db);
-    let (tree, _) = population::snapshot(db, subject)?;
+    let (tree, snapshot) = population::snapshot(db, subject)?;
     let tool = |name: &str| format!("{BIN}/{name}");
     let plan = manifest.plan(
         flavour,
@@ -81,6 +85,14 @@ fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, H
         .blob("toolchain", subject.toolchain(db).clone());
     if manifest.tests.report == Report::Results {
         job = job.blob("report-header", REPORT_HEADER.as_bytes().to_vec());
+        // The other header is part of what is built only where a test program is in C++.
+        let cpp = |path: &&String| {
+            manifest.functions.language_of(path) == Some(LanguageId::CPP)
+                && matches!(manifest.selection(path), Selection::Harness(_))
+        };
+        if snapshot.files.keys().find(cpp).is_some() {
+            job = job.blob("report-header-c++", REPORT_HEADER_CPP.as_bytes().to_vec());
+        }
     }
     Ok(job.done())
 }

@@ -13,6 +13,8 @@ pub const OUT: &str = "/eb/out";
 pub const KEPT: &str = ".everbench";
 /// The header that redirects the reports of test programs.
 pub const REPORT_HEADER: &str = "/eb/report.h";
+/// The same for test programs in C++.
+pub const REPORT_HEADER_CPP: &str = "/eb/report.hpp";
 /// Prefix of the sanitizers' log files.
 pub const SANITIZER_LOG: &str = "/tmp/sanitizer";
 

@@ -286,10 +286,17 @@ pub fn entries(
                 );
             }
         }
-        for metric in settings.metrics(db).iter().filter_map(|m| metrics::named(m)) {
+        for metric in settings
+            .metrics(db)
+            .iter()
+            .filter_map(|m| metrics::named(m))
+        {
             for (id, job) in metrics::entries(db, settings, subject, *model, metric)? {
                 let text = job.key().0.short();
-                let name = format!("{}/{}/{id}/{}/{text}", manifest.name, metric.name, spec.name);
+                let name = format!(
+                    "{}/{}/{id}/{}/{text}",
+                    manifest.name, metric.name, spec.name
+                );
                 add(name, job);
             }
         }

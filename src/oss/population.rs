@@ -401,11 +401,14 @@ fn extract(
 ) -> Result<Extraction, Hold> {
     let manifest = subject.rules(db);
     let units: Vec<&Unit> = doc.units.iter().filter(|u| !u.harness).collect();
-    let facts = crate::engine::fold(
-        units
-            .iter()
-            .map(|u| unit_facts(db, settings, unit_language(manifest, u), Text::new(db, u.preprocessed))),
-    )?;
+    let facts = crate::engine::fold(units.iter().map(|u| {
+        unit_facts(
+            db,
+            settings,
+            unit_language(manifest, u),
+            Text::new(db, u.preprocessed),
+        )
+    }))?;
     let used = languages(db, subject)?;
     // Line markers name files as the compiler was told; here they are relative to the tree.
     let in_tree: Vec<Vec<CompiledDefinition>> = units

@@ -164,14 +164,26 @@ fn table(rows: &[&PlacedRow], style: Style) -> Table {
         "rank", "model", "compiles", "s1", "s2", "s3", "alerts", "d", "c2", "c3", "score", "95 %",
         "N/A", "applied",
     ];
-    let further: BTreeSet<&str> = rows.iter().flat_map(|r| r.metrics.keys().copied()).collect();
+    let further: BTreeSet<&str> = rows
+        .iter()
+        .flat_map(|r| r.metrics.keys().copied())
+        .collect();
     let columns: Vec<(&str, &str, &str)> = further
         .iter()
         .filter_map(|name| metrics::named(name))
-        .flat_map(|m| m.columns.iter().map(|(group, title)| (m.name, *group, *title)))
+        .flat_map(|m| {
+            m.columns
+                .iter()
+                .map(|(group, title)| (m.name, *group, *title))
+        })
         .collect();
     let titles = columns.iter().map(|(_, _, title)| title);
-    table.set_header(header.iter().chain(titles).map(|h| bold(Cell::new(h), style)));
+    table.set_header(
+        header
+            .iter()
+            .chain(titles)
+            .map(|h| bold(Cell::new(h), style)),
+    );
     for row in rows {
         let compiles = match (row.compiles, row.fails) {
             (Some(c), Some(f)) => format!("{c}/{}", c + f),

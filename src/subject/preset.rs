@@ -11,7 +11,8 @@ pub enum Preset {
     Path(&'static str),
 }
 
-const PRESETS: [(&str, Preset); 2] = [
+const PRESETS: [(&str, Preset); 3] = [
+    ("quaylib", Preset::Path("fixtures/quaylib/everbench.toml")),
     ("tidelib", Preset::Path("fixtures/tidelib/everbench.toml")),
     (
         "oniguruma",

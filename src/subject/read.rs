@@ -307,7 +307,11 @@ fn language(log: &Log<'_>, name: &At<String>) -> Option<LanguageId> {
         let hint = suggest(&name.value, &known);
         log.at(
             name,
-            format!("`{}` is no language; there are {}", name.value, known.join(", ")),
+            format!(
+                "`{}` is no language; there are {}",
+                name.value,
+                known.join(", ")
+            ),
             hint,
         );
     }

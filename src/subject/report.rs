@@ -4,6 +4,9 @@
 /// stdout or stderr goes to descriptor 9, in frames that the code under test cannot make.
 pub const REPORT_HEADER: &str = include_str!("../exec/report.h");
 
+/// The same for test programs in C++.
+pub const REPORT_HEADER_CPP: &str = include_str!("../exec/report.hpp");
+
 /// The variable by which a run's token reaches the header.
 pub const REPORT_TOKEN: &str = "EVERBENCH_REPORT_TOKEN";
 

@@ -10,5 +10,6 @@ mod forged;
 mod interruption;
 mod promise;
 mod real_model;
+mod seams;
 mod several;
 mod support;

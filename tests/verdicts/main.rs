@@ -6,6 +6,7 @@
 mod agree;
 mod bombs;
 mod clang;
+mod cpp;
 mod hostile;
 mod shapes;
 mod strict;

@@ -29,6 +29,13 @@ pub fn tidelib_dir() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tidelib"))
 }
 
+/// The manifest of the fixture in C++.
+pub const QUAYLIB: &str = include_str!("../../fixtures/quaylib/everbench.toml");
+
+pub fn quaylib_dir() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/quaylib"))
+}
+
 pub struct Lab {
     pub db: EngineDb,
     pub settings: Settings,
@@ -224,7 +231,11 @@ pub fn shown(text: &[u8]) -> String {
 }
 
 pub fn fenced(code: &str) -> String {
-    format!("```c\n{code}\n```\n")
+    fenced_as("c", code)
+}
+
+fn fenced_as(label: &str, code: &str) -> String {
+    format!("```{label}\n{code}\n```\n")
 }
 
 /// Judges a variant as the benchmark does, and, for an audit, as the subject's own build does.
@@ -239,7 +250,8 @@ pub fn judge(
     let function = find(&population, one.function);
     let arg = FunctionArg::new(db, function.clone());
     let text = population::text(db, settings, subject, arg)?;
-    let reply = Reply::complete(fenced(&one.edit.apply(&shown(&text))));
+    let label = function.language.facts().labels[0];
+    let reply = Reply::complete(fenced_as(label, &one.edit.apply(&shown(&text))));
     let variant = match case::variant(db, settings, &function, &text, &reply)? {
         Ok(variant) => variant,
         Err((outcome, why)) => return Ok(Judged::Refused(outcome, why.unwrap_or_default())),

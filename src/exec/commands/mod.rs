@@ -14,7 +14,7 @@ mod words;
 use serde::{Deserialize, Serialize};
 
 pub use rewrite::{
-    compile_to, only, out_path, preprocess, reached, relocate, retarget, syntax_only, diagnosed,
+    compile_to, diagnosed, only, out_path, preprocess, reached, relocate, retarget, syntax_only,
 };
 pub use split::{Part, split};
 pub use understand::{Understood, continues, extracts, understand};

@@ -52,8 +52,10 @@ pub fn syntax_only(unit: &Unit) -> Vec<String> {
 /// turn warnings off or into errors.
 pub fn diagnosed(unit: &Unit, flags: &[&str]) -> Vec<String> {
     let hides = |arg: &String| {
-        matches!(arg.as_str(), "-w" | "-Werror" | "-Wfatal-errors" | "-pedantic-errors")
-            || arg.starts_with("-Werror=")
+        matches!(
+            arg.as_str(),
+            "-w" | "-Werror" | "-Wfatal-errors" | "-pedantic-errors"
+        ) || arg.starts_with("-Werror=")
             || arg.starts_with("-fmax-errors")
     };
     let plain = ["-fdiagnostics-color=never", "-fno-diagnostics-show-caret"];

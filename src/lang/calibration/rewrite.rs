@@ -384,9 +384,8 @@ fn first_condition(parsed: &Parsed<'_>) -> Option<Range<usize>> {
 fn off_by_one(parsed: &Parsed<'_>) -> Option<Change> {
     let locals = parsed.locals();
     let number = |node: Node<'_>, side: &str| {
-        node.child_by_field_name(side).is_some_and(|n| {
-            n.kind() == "number_literal" || locals.contains(parsed.node_text(n))
-        })
+        node.child_by_field_name(side)
+            .is_some_and(|n| n.kind() == "number_literal" || locals.contains(parsed.node_text(n)))
     };
     let comparison = parsed
         .captured("comparison")

@@ -126,11 +126,10 @@ impl<'a> Parsed<'a> {
             head.is_word(*i)
                 && head.text(*i).iter().any(u8::is_ascii_lowercase)
                 && matches!(head.text(i + 1), b"," | b")" | b";" | b"[")
-                && i.checked_sub(1)
-                    .is_some_and(|before| match self.objects {
-                        true => is_type_keyword(head.text(before)) && !head.is(before, "void"),
-                        false => head.is_word(before) || head.is(before, "*"),
-                    })
+                && i.checked_sub(1).is_some_and(|before| match self.objects {
+                    true => is_type_keyword(head.text(before)) && !head.is(before, "void"),
+                    false => head.is_word(before) || head.is(before, "*"),
+                })
         };
         let mut found: BTreeSet<&'a [u8]> = (0..head.tokens.len())
             .filter(parameter)
@@ -206,11 +205,7 @@ fn result(language: &Language, definition: &Definition, source: &[u8]) -> Option
 
 /// The return type where it is a number, a pointer or nothing: of these it is certain what a zero
 /// and a cast mean. Constructors and destructors return nothing.
-fn simple_result(
-    language: &Language,
-    definition: &Definition,
-    source: &[u8],
-) -> Option<Vec<u8>> {
+fn simple_result(language: &Language, definition: &Definition, source: &[u8]) -> Option<Vec<u8>> {
     let path = path_of(&definition.name);
     let own = path.last().copied().unwrap_or_default();
     if own.starts_with('~') || path.iter().rev().nth(1) == Some(&own) {

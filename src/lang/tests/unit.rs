@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::c;
 use super::functions::c_like;
 use crate::lang::{
-    LanguageId, OnlyCompiledReason, Reality, StrippedUnit, compiled_definitions, functions, intersect,
-    strip_unit,
+    LanguageId, OnlyCompiledReason, Reality, StrippedUnit, compiled_definitions, functions,
+    intersect, strip_unit,
 };
 
 const UNIT: &str = r##"# 0 "src/a.c"
@@ -108,7 +108,13 @@ fn a_file_generated_from_another_is_matched_by_its_own_line_directives() {
     let source = "int one(void) { return 1; }\n#line 7 \"gram\\\\mar.y\"\nint generated(void) { return 0; }\n";
     let compiled = compiled_definitions(&c(), UNIT.as_bytes());
     let found = functions(&c(), source.as_bytes());
-    let seen = intersect(LanguageId::C, &found, source.as_bytes(), "out.c", &[&compiled]);
+    let seen = intersect(
+        LanguageId::C,
+        &found,
+        source.as_bytes(),
+        "out.c",
+        &[&compiled],
+    );
     assert_eq!(seen.definitions[0].1, Reality::NotCompiled);
     assert!(matches!(seen.definitions[1].1, Reality::Compiled { .. }));
 }

@@ -58,7 +58,12 @@ fn compared(before: &WarningsDoc, after: &WarningsDoc) -> Measure {
     let (before, after) = (count(before), count(after));
     let more = |a: &BTreeMap<String, u64>, b: &BTreeMap<String, u64>| {
         a.iter()
-            .map(|(flag, n)| (flag.clone(), n.saturating_sub(b.get(flag).copied().unwrap_or(0))))
+            .map(|(flag, n)| {
+                (
+                    flag.clone(),
+                    n.saturating_sub(b.get(flag).copied().unwrap_or(0)),
+                )
+            })
             .filter(|(_, n)| *n > 0)
             .collect::<BTreeMap<String, u64>>()
     };
