@@ -93,7 +93,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                     iteration
                         .alerts
                         .values()
-                        .filter(|a| a.function == function.name)
+                        .filter(|a| a.is_in(&function))
                         .cloned(),
                 );
             }

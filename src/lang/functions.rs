@@ -149,6 +149,34 @@ pub(super) fn path_of(name: &str) -> Vec<&str> {
     parts
 }
 
+/// Whether a symbolizer's `reported` is the function called `name`: in C++ it may have a type before
+/// it, template arguments, namespaces without a name, and the types of the parameters behind it.
+pub fn is_called(language: LanguageId, reported: &str, name: &str) -> bool {
+    if reported == name || language.facts().family == Family::C {
+        return reported == name;
+    }
+    let reported = reported.replace("(anonymous namespace)::", "");
+    let own = path_of(name);
+    let is_operator = own.last().is_some_and(|n| n.starts_with("operator"));
+    if is_operator {
+        // Its own signs are brackets to anybody else.
+        let at = reported.find(name);
+        return at.is_some_and(|at| reported[at + name.len()..].starts_with(['(', '<']));
+    }
+    let mut depth = 0usize;
+    let mut plain = String::new();
+    for c in reported.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 => break,
+            c if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    plain.rsplit(' ').next() == Some(name)
+}
+
 /// The place in which `asked` was found, as far as its name tells.
 pub(super) fn place_of(language: LanguageId, asked: &Definition) -> Place {
     let parts = path_of(&asked.name).len();

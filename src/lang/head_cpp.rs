@@ -13,7 +13,7 @@ use super::outline::{Block, Outline, Place};
 use super::words::{is_attribute, is_statement_keyword, is_type_keyword};
 
 /// A list of template arguments of more tokens than this is none.
-const LONGEST_ARGUMENTS: usize = 2000;
+const LONGEST_ARGUMENTS: usize = 600;
 
 /// Behind the `>` that closes the `<` at `open`; nothing if there is none before a `;` or a brace
 /// that closes nothing.

@@ -42,7 +42,9 @@ mod variant;
 mod words;
 
 pub use facts::{Facts, LanguageId};
-pub use functions::{Definition, FileFunctions, SkipReason, Skipped, function_alone, functions};
+pub use functions::{
+    Definition, FileFunctions, SkipReason, Skipped, function_alone, functions, is_called,
+};
 pub use language::{Language, Queries, QueryFault, QuerySet, QueryTexts};
 pub use normalise::normalised;
 pub use reality::{Intersection, OnlyCompiled, OnlyCompiledReason, Reality, intersect};

@@ -291,9 +291,9 @@ impl Walk<'_, '_> {
 
     /// Whether a `:` behind `head` begins the initialisers of a constructor.
     fn is_constructor(&self, head: Range<usize>) -> bool {
-        let parameters = (head.start..head.end).any(|k| self.o.is(k, ")"));
-        parameters
-            && head.len() < LONGEST_HEAD
+        // The length first: it bounds the work on a text that is all colons.
+        head.len() < LONGEST_HEAD
+            && (head.start..head.end).any(|k| self.o.is(k, ")"))
             && !matches!(self.shape(&head), Shape::Scope(_) | Shape::Enumeration)
             && declarator(self.o, &head, self.inside()).is_some()
     }

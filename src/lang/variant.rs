@@ -232,19 +232,17 @@ fn target<'f>(
         })
         .count();
     let name = || asked.name.clone();
-    if named.len() > 1 || path.len() > 1 || asked.written > 1 {
+    if o.language.may_overload() {
         let wanted = parameters(source, &asked.parameters);
-        let same = |d: &&Definition| parameters(o.source, &d.parameters) == wanted;
-        match named.as_slice() {
-            [one] if o.language.may_overload() && !same(one) => {
-                return Err(Refusal::OtherOverload {
-                    name: name(),
-                    asked: wanted,
-                    found: parameters(o.source, &one.parameters),
-                });
-            }
-            [_, _, ..] if o.language.may_overload() => named.retain(same),
-            _ => {}
+        let count = |d: &Definition| parameters(o.source, &d.parameters);
+        let first = named.first().map(|d| count(d));
+        named.retain(|d| count(d) == wanted);
+        if let (true, Some(found)) = (named.is_empty(), first) {
+            return Err(Refusal::OtherOverload {
+                name: name(),
+                asked: wanted,
+                found,
+            });
         }
     }
     match (named.as_slice(), torn) {

@@ -268,6 +268,13 @@ pub fn counted(baseline: &baseline::Baseline, scoring: Scoring) -> u64 {
     }
 }
 
+impl AlertInfo {
+    /// Whether its top frame is in `function`.
+    pub fn is_in(&self, function: &population::Function) -> bool {
+        lang::is_called(function.language, &self.function, &function.name)
+    }
+}
+
 /// The alerts in a run's logs, and how many lines no report could be read from. Lines of source
 /// are those of the tree with `set` spliced in.
 pub fn alerts(

@@ -12,7 +12,7 @@ use crate::digest::Digest;
 use crate::lang::calibration::{Edit, MenuItem, menu};
 use crate::lang::{
     Definition, ExtraKind, LanguageId, Note, Reality, Refusal, Splice, StrippedUnit, Variant,
-    function_alone, functions, intersect, splice, variant_of,
+    function_alone, functions, intersect, is_called, splice, variant_of,
 };
 
 const SHAPES: &[u8] = include_bytes!("../../../fixtures/lang/functions.cpp");
@@ -104,6 +104,19 @@ fn every_function_is_found_again_in_its_own_text() {
             assert_eq!(alone.body.len(), d.body.len(), "{}", d.name);
         }
     }
+}
+
+#[test]
+fn what_a_symbolizer_says_is_told_to_be_the_function() {
+    let is = |reported: &str, name: &str| is_called(LanguageId::CPP, reported, name);
+    assert!(is("n::A::f(int, std::vector<int> const&) const", "n::A::f"));
+    assert!(is("int n::A<int, 4ul>::pop()", "n::A::pop"));
+    assert!(is("n::(anonymous namespace)::digits(char)", "n::digits"));
+    assert!(is("n::operator<(n::A, n::A)", "n::operator<"));
+    assert!(is("main", "main"));
+    assert!(!is("n::A::ff(int)", "n::A::f"));
+    assert!(!is("n::operator<=(n::A, n::A)", "n::operator<"));
+    assert!(!is_called(LanguageId::C, "f(int)", "f"));
 }
 
 const CLASS: &str = "namespace n {\nclass A {\n public:\n  /* Adds. */\n  int add(int b) const { return a_ + b; }\n  A(int a) : a_(a) { check(); }\n  int add(int b, int c) const;\n  int a_;\n};\nint A::add(int b, int c) const {\n  return a_ + b + c;\n}\nint add(int a, int b) { return a + b; }\n}\n";
@@ -202,7 +215,7 @@ fn menus() -> Vec<(Definition, Vec<MenuItem>)> {
         })
         .collect();
     all.retain(|(d, _)| d.name != "main");
-    assert_eq!(all.len(), 17);
+    assert_eq!(all.len(), 16);
     all
 }
 
