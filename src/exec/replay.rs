@@ -102,7 +102,7 @@ impl<'a> Replay<'a> {
     /// The front end's word on a touched unit, with `flags` added; how it ends decides nothing.
     pub fn diagnose(&self, unit: &Unit, flags: &[&str]) -> Result<Ended, Failure> {
         let args = commands::diagnosed(unit, flags);
-        Ok(self.command(&unit.tool, &unit.cwd, args)?.1)
+        Ok(self.command(&unit.tool, &unit.cwd, args, &self.over)?.1)
     }
 
     /// Compiles every touched unit, then makes again everything that is made of it. Gives the
@@ -197,7 +197,7 @@ impl<'a> Replay<'a> {
         args: Vec<String>,
         over: &[(String, PathBuf)],
     ) -> Result<Option<Stuck>, Failure> {
-        let (argv, ended) = self.command(tool, cwd, args)?;
+        let (argv, ended) = self.command(tool, cwd, args, over)?;
         if ended.status == Status::Exited(0) {
             return Ok(None);
         }
@@ -213,6 +213,7 @@ impl<'a> Replay<'a> {
         tool: &str,
         cwd: &str,
         args: Vec<String>,
+        over: &[(String, PathBuf)],
     ) -> Result<(Vec<String>, Ended), Failure> {
         let program = self.shop.tools.tool(tool).display().to_string();
         let out = self.out();

@@ -319,8 +319,16 @@ fn what_breaks_behaviour_builds_and_shows() {
             silent.push(d.name);
         }
     }
-    // A reference to return and a constant expression leave nothing to break safely.
-    assert_eq!(silent, ["shapes::Counter::name", "shapes::cube"]);
+    // A reference to return and a constant expression leave nothing to break safely, and the bound of
+    // the conversion is not touched by this program.
+    assert_eq!(
+        silent,
+        [
+            "shapes::Counter::name",
+            "shapes::Counter::operator bool",
+            "shapes::cube"
+        ]
+    );
 }
 
 #[test]
