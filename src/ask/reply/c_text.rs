@@ -275,7 +275,12 @@ fn function_names<'a>(mut head: &[(Token<'a>, Range<usize>)], paths: bool) -> Ve
                 return Vec::new();
             }
             Token::Word(word) => {
-                let opens = matches!(head.get(i + 1), Some((Token::Mark(b'('), _)));
+                // `f<int>(` in C++.
+                let next = match head.get(i + 1) {
+                    Some((Token::Mark(b'<'), _)) if paths => i + behind_arguments(&head[i..]),
+                    _ => i + 1,
+                };
+                let opens = matches!(head.get(next), Some((Token::Mark(b'('), _)));
                 let first_inside = depth > 0
                     && names.len() < 2
                     && matches!(
@@ -634,6 +639,7 @@ mod tests {
                 true,
             ),
             ("A::~A() { }", "ns::A::~A", true),
+            ("template <> bool A::as<bool>() const { return b(); }", "A::as", true),
             (
                 "bool operator==(const A &a, const A &b) { return true; }",
                 "operator==",
