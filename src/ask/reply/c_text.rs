@@ -639,7 +639,11 @@ mod tests {
                 true,
             ),
             ("A::~A() { }", "ns::A::~A", true),
-            ("template <> bool A::as<bool>() const { return b(); }", "A::as", true),
+            (
+                "template <> bool A::as<bool>() const { return b(); }",
+                "A::as",
+                true,
+            ),
             (
                 "bool operator==(const A &a, const A &b) { return true; }",
                 "operator==",
