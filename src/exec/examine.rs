@@ -43,13 +43,13 @@ pub fn survey(tree: &Path, snapshot: &Snapshot, made: &[Made]) -> Result<Survey,
             continue;
         };
         let brought = snapshot.files.get(path);
-        let binary =
-            known.contains(&path.to_string()) || is_binary(entry.path()).map_err(&trouble)?;
+        let made = known.contains(&path.to_string());
+        let binary = made || is_binary(entry.path()).map_err(&trouble)?;
         if !binary && !brought.is_some_and(|_| is_source(path)) {
             continue;
         }
         let digest = Digest::of(&std::fs::read(entry.path()).map_err(&trouble)?);
-        if brought.is_some_and(|f| f.digest == digest) {
+        if !made && brought.is_some_and(|f| f.digest == digest) {
             continue;
         }
         if brought.is_some() && is_source(path) {

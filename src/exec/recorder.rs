@@ -185,20 +185,16 @@ impl Job<'_> {
         }
         let mut command = real_tool(self.real)?;
         command.args(&argv);
-        if !self.recording {
-            let error = command.exec();
-            return Err(format!(
-                "cannot run {}: {error}",
-                self.real.to_string_lossy()
-            ));
-        }
         let recorded = Recorded {
             tool: self.tool.to_string(),
             argv,
             cwd: cwd.to_string(),
             harness,
         };
-        let planned = plan(&recorded);
+        let planned = match self.recording {
+            true => plan(&recorded),
+            false => Vec::new(),
+        };
         let status = command
             .status()
             .map_err(|e| format!("cannot run {}: {e}", self.real.to_string_lossy()))?;
@@ -206,6 +202,9 @@ impl Job<'_> {
             let code = status.code().or(status.signal().map(|s| 128 + s));
             let code = code.and_then(|c| u8::try_from(c).ok()).unwrap_or(1);
             return Ok(ExitCode::from(code));
+        }
+        if planned.is_empty() {
+            return Ok(ExitCode::SUCCESS);
         }
         let mut lines = Vec::new();
         for mut made in planned {

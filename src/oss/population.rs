@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::artifact::{self, BaseDoc, Step, Unit};
+use super::artifact::{self, BaseDoc, BuiltFile, Step, Unit};
 use super::inputs::{Origin, Settings, Subject};
 use super::jobs;
 use crate::digest::Digest;
@@ -190,7 +190,27 @@ pub fn base(
             ),
         ));
     }
+    if flavour == FlavourArg::Sanitized && !subject.rules(db).functions.generated.is_empty() {
+        let (_, plain) = base(db, subject, FlavourArg::Plain)?;
+        if let Some(path) = differing(&plain.generated, &doc.generated) {
+            return Err(Hold::broken(
+                format!(
+                    "`{}`: the two flavours do not generate the same {path}",
+                    subject.manifest(db).name
+                ),
+                "what depends on compiler flags cannot be spliced in both: leave the file out of `[functions] generated`",
+            ));
+        }
+    }
     Ok((digest, Arc::new(doc)))
+}
+
+/// The first file that is not the same in both.
+fn differing<'a>(one: &'a [BuiltFile], other: &'a [BuiltFile]) -> Option<&'a str> {
+    let missing =
+        |from: &'a [BuiltFile], of: &'a [BuiltFile]| of.iter().find(|f| !from.contains(f));
+    let file = missing(one, other).or_else(|| missing(other, one))?;
+    Some(&file.path)
 }
 
 /// [`Flavour`] as an argument of queries.

@@ -41,6 +41,8 @@ struct BuildPart<'a> {
     cflags: Vec<String>,
     ldflags: Vec<String>,
     harness: Option<HarnessPart<'a>>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    generated: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -120,6 +122,7 @@ impl Manifest {
                 globs: self.tests.harness.patterns(),
                 header: Digest::of(REPORT_HEADER.as_bytes()).hex(),
             }),
+            generated: self.functions.generated.patterns(),
         })
     }
 

@@ -127,6 +127,7 @@ fn what_may_be_left_out_has_the_documented_defaults() {
     assert_eq!(m.scoring.penalty, None);
     assert_eq!((m.functions.min_tokens, m.functions.max_tokens), (10, 256));
     assert_eq!(m.functions.include.patterns(), ["**/*.c"]);
+    assert!(m.functions.generated.is_empty());
 }
 
 #[test]

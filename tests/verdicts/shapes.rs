@@ -217,8 +217,24 @@ fn what_cannot_be_followed_is_told_and_counted() {
         let (_, doc) = population::base(db, subject, FlavourArg::Plain)?;
         Ok((doc, population::population(db, settings, subject)?))
     });
-    insta::assert_json_snapshot!(doc.untracked, @"");
-    insta::assert_json_snapshot!(population.excluded, @"");
+    insta::assert_json_snapshot!(doc.untracked, @r#"
+    [
+      {
+        "path": "merged.o",
+        "reason": "`merged` is made of it, and no recorded command made it",
+        "units": [
+          "unseen.o"
+        ]
+      }
+    ]
+    "#);
+    insta::assert_json_snapshot!(population.excluded, @r#"
+    {
+      "generated": 2,
+      "harness": 7,
+      "untracked": 2
+    }
+    "#);
     assert!(
         population.unrelated.is_empty(),
         "{:?}",
