@@ -11,4 +11,5 @@ mod interruption;
 mod promise;
 mod real_model;
 mod several;
+mod sources;
 mod support;
