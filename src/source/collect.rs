@@ -58,7 +58,7 @@ pub enum Refused {
     #[error("it holds no file")]
     Empty,
     /// The directory that is to be the root is not there.
-    #[error("it has no directory `{path}`; it has: {there}; mend `path-inside`")]
+    #[error("it has no directory `{path}`; it has: {there}. Mend `path-inside`")]
     NoSuchDirectory {
         /// The `path-inside` of the manifest.
         path: String,
@@ -223,10 +223,8 @@ pub fn inside(mut tree: Tree, path: Option<&str>) -> Result<Tree, Refused> {
     let Some(path) = path else { return Ok(tree) };
     let below = tree.snapshot.below(path)?;
     if below.files.is_empty() {
-        return Err(Refused::NoSuchDirectory {
-            path: path.to_string(),
-            there: top(&tree).join(", "),
-        });
+        let files = tree.snapshot.files.keys().map(String::as_str);
+        return Err(no_directory(path, files));
     }
     tree.snapshot = below;
     let prefix = format!("{path}/");
@@ -237,6 +235,21 @@ pub fn inside(mut tree: Tree, path: Option<&str>) -> Result<Tree, Refused> {
         .collect();
     tree.forget_unused();
     Ok(tree)
+}
+
+/// Why there is no tree below `path`, when `files` are all there are.
+pub fn no_directory<'a>(path: &str, files: impl Iterator<Item = &'a str>) -> Refused {
+    let tops = files.filter_map(|p| p.split_once('/').map(|(top, _)| top));
+    let mut there: Vec<&str> = tops.collect();
+    there.sort_unstable();
+    there.dedup();
+    Refused::NoSuchDirectory {
+        path: path.to_string(),
+        there: match there[..] {
+            [] => "none".into(),
+            _ => there.join(", "),
+        },
+    }
 }
 
 /// The first names of all paths.

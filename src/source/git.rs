@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::collect::{Collector, Refused, inside, text};
+use super::collect::{Collector, Refused, inside, no_directory, text};
 use super::directory::Limits;
 use super::snapshot::Tree;
 use crate::digest::Digest;
@@ -110,7 +110,7 @@ pub enum GitError {
     },
     /// The tree has submodules, and the manifest does not say that it can do without.
     #[error(
-        "commit {commit} has {count} submodules, which are not fetched: {paths}; write \
+        "commit {commit} has submodules ({count}), which are not fetched: {paths}; write \
          `submodules = false` if the subject builds without them"
     )]
     Submodules {
@@ -452,15 +452,19 @@ impl<'a> Mirror<'a> {
         if !output.status.success() {
             return Err(self.failed(&output));
         }
-        let prefix = source.path_inside.as_ref().map(|p| format!("{p}/"));
-        let wanted = |e: &Entry<'_>| match &prefix {
-            Some(prefix) => e.path.starts_with(prefix.as_bytes()),
-            None => true,
-        };
-        let all = listing(&output.stdout).ok_or_else(|| self.odd("its list of a tree is odd"))?;
-        let mut entries: Vec<Entry<'_>> = all.into_iter().collect();
-        // The others stay only to tell what is at the top when nothing is below the prefix.
-        if entries.iter().any(wanted) {
+        let mut entries =
+            listing(&output.stdout).ok_or_else(|| self.odd("its list of a tree is odd"))?;
+        if let Some(path) = &source.path_inside {
+            let prefix = format!("{path}/");
+            let wanted = |e: &Entry<'_>| e.path.starts_with(prefix.as_bytes());
+            if !entries.iter().any(wanted) {
+                let names: Vec<_> = entries
+                    .iter()
+                    .map(|e| String::from_utf8_lossy(e.path))
+                    .collect();
+                let names = names.iter().map(|name| name.as_ref());
+                return Err(refused(no_directory(path, names)));
+            }
             entries.retain(wanted);
         }
         let links: Vec<String> = entries

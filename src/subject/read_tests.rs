@@ -1,6 +1,7 @@
 //! What authors of manifests see: a good one read, and every kind of mistake with its place.
 
 use super::*;
+use crate::subject::Source;
 use proptest::prelude::*;
 
 pub(in crate::subject) const EXAMPLE: &str = r##"# A comment
@@ -148,7 +149,7 @@ fn all_problems_are_reported_at_once_in_order() {
         .replace("penalty = 0.69", "penalty = \"much\"");
     insta::assert_snapshot!(problems(&text), @r##"
         m.toml:2:8: name: a string is expected here, not a value of type integer
-        m.toml:5:1: source: unknown key `colour`; known: crate, debian, directory, git, ignore, sdist, tarball
+        m.toml:5:1: source: unknown key `colour`; known: crate, debian, directory, git, sdist, tarball, ignore
         m.toml:11:19: build.build[0][1]: unknown placeholder `{job}`; did you mean `jobs`?
         m.toml:12:1: build: unknown key `cflag`; did you mean `cflags`?
         m.toml:16:1: sanitizers: `leaks` is missing; write for example `leaks = false`

@@ -12,4 +12,5 @@ mod promise;
 mod real_model;
 mod seams;
 mod several;
+mod sources;
 mod support;

@@ -142,10 +142,7 @@ fn a_package_comes_patched_or_not_by_the_machines_own_sources() {
         ..lib.clone()
     };
     let e = fetch(&apt, &nowhere).unwrap_err().to_string();
-    assert!(
-        e.contains("no directory `lib`; it has: debian, run, src"),
-        "{e}"
-    );
+    assert!(e.contains("no directory `lib`; it has: debian, src"), "{e}");
     assert!(
         !dir.path().join("mark").exists(),
         "a hook or the package was run"

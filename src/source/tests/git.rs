@@ -51,6 +51,7 @@ lib/subst.c export-subst
 lib/lf.txt export-ignore
 lib/filtered.c filter=mark
 END
+            git add .gitattributes; git commit -qm three; git branch side main~1
             git config filter.mark.smudge 'touch {mark}; cat'
             git config filter.mark.clean cat
             git config filter.mark.required true
@@ -59,11 +60,7 @@ END
             git config core.sshCommand 'touch {mark}'
             for h in post-checkout post-merge reference-transaction pre-auto-gc; do
               printf '#!/bin/sh\\ntouch {mark}\\n' > .git/hooks/$h; chmod +x .git/hooks/$h
-            done
-            git -c core.hooksPath=/dev/null add .
-            git -c core.hooksPath=/dev/null commit -qm three
-            git -c core.hooksPath=/dev/null branch side main~1
-            rm -f {mark}",
+            done",
             mark = mark.display()
         ),
     );
@@ -205,7 +202,7 @@ fn a_relative_path_starts_at_the_manifest_and_a_directory_can_be_the_root() {
         .unwrap_err()
         .to_string();
     assert!(
-        e.contains("no directory `src`; it has: .gitattributes, a.c, größe x, lib"),
+        e.contains("no directory `src`; it has: größe x, lib"),
         "{e}"
     );
 }
@@ -226,7 +223,7 @@ fn submodules_are_named_and_only_left_out_when_the_manifest_says_so() {
         .unwrap_err()
         .to_string();
     assert!(
-        e.contains("1 submodules, which are not fetched: deps/sub; write"),
+        e.contains("has submodules (1), which are not fetched: deps/sub; write"),
         "{e}"
     );
     let without = GitSource {
