@@ -11,7 +11,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("logs", &[]),
     ("lang", &[]),
     ("ask", &[]),
-    ("subject", &[]),
+    ("subject", &["logs"]),
     ("engine", &[]),
     ("config", &["oss", "lang", "stats"]),
     ("store", &["engine"]),

@@ -279,7 +279,7 @@ impl App {
         tools: Option<&Toolchain>,
     ) -> Result<SubjectPlan, AppError> {
         let run = &self.project.config.run;
-        let manifest = subject.manifest.clone();
+        let manifest = Arc::new(subject.selected(options)?);
         let toolchain: Arc<[u8]> = match tools {
             Some(tools) => tools
                 .identity_with(&programs(&manifest))?

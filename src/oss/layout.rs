@@ -13,6 +13,10 @@ pub const OUT: &str = "/eb/out";
 pub const KEPT: &str = ".everbench";
 /// The header that redirects the reports of test programs.
 pub const REPORT_HEADER: &str = "/eb/report.h";
+/// Where a test runner writes its report when `report = "file"`; in the private `/tmp`.
+pub const RESULTS_FILE: &str = "/tmp/everbench-results";
+/// An empty folder of a test run's own; in the private `/tmp`.
+pub const SCRATCH: &str = "/tmp/everbench-scratch";
 /// Prefix of the sanitizers' log files.
 pub const SANITIZER_LOG: &str = "/tmp/sanitizer";
 

@@ -1,10 +1,10 @@
 //! OSS-Bench: from a subject and models to scores. Pure: queries over the store's facts, and the
 //! arithmetic at their end.
 //!
-//! `inputs` are set by the application; `population`, `case`, `baseline`, `iteration` and
+//! `inputs` are set by the application; `population`, `case`, `suite`, `baseline`, `iteration` and
 //! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
-//! what they demand, `artifact` says what comes back, `layout` where things are in the sandbox; `dissimilarity` and `scoring` are
-//! arithmetic.
+//! what they demand, `artifact` says what comes back, `layout` where things are in the sandbox;
+//! `dissimilarity` and `scoring` are arithmetic.
 
 pub mod artifact;
 pub mod baseline;
@@ -17,3 +17,4 @@ pub mod layout;
 pub mod leaderboard;
 pub mod population;
 pub mod scoring;
+pub mod suite;
