@@ -114,7 +114,10 @@ fn a_baseline_sorts_cases_by_all_its_runs() {
     ));
     let nothing = vec![(reports("?"), Ended::Exit(0)); 3];
     assert_eq!(Baseline::from_runs(&nothing), Err(BaselineError::NoCases));
-    assert_eq!(Baseline::of_any(&nothing).unwrap().expected().cases.len(), 0);
+    assert_eq!(
+        Baseline::of_any(&nothing).unwrap().expected().cases.len(),
+        0
+    );
     // A shard may skip all that it has.
     let skipped = vec![(reports("~d"), Ended::Exit(0)); 3];
     assert_eq!(Baseline::from_runs(&skipped).unwrap().skipped.len(), 1);

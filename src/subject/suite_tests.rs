@@ -166,10 +166,17 @@ fn profiles_need_a_usual_one_and_a_report_file_its_place() {
     assert_eq!(problems(&text), format!("m.toml:21:1: tests: {missing}"));
     let text = text.replace("[tests]", "[tests]\nprofile = \"nigth\"");
     let unknown = "no shard is in profile `nigth`; did you mean `night`?";
-    assert_eq!(problems(&text), format!("m.toml:22:11: tests.profile: {unknown}"));
+    assert_eq!(
+        problems(&text),
+        format!("m.toml:22:11: tests.profile: {unknown}")
+    );
     let text = EXAMPLE.replace("report = \"results\"", "report = \"file\"");
     let all = problems(&text);
-    assert_eq!(all.matches("report = \"file\" needs `{results}`").count(), 2, "{all}");
+    assert_eq!(
+        all.matches("report = \"file\" needs `{results}`").count(),
+        2,
+        "{all}"
+    );
     let text = text.replace("\"./t\"", "\"./t\", \"{results}\"");
     let text = text.replace("\"--all\"", "\"--all={results}\"");
     assert_eq!(parse(&text).tests.report, Report::File);
@@ -191,7 +198,10 @@ fn options_of_parsers_are_typed() {
             "type = \"exit\"\nskip-codes = [\"77\"]",
             "a whole number is expected",
         ),
-        ("type = \"exit\"\nskip = [77]", "unknown key `skip`; known: type, skip-codes"),
+        (
+            "type = \"exit\"\nskip = [77]",
+            "unknown key `skip`; known: type, skip-codes",
+        ),
         ("type = \"tap\"\nsubtests = 1", "true or false is expected"),
         ("type = \"unity\"\npass = ['x']", "unknown key `pass`"),
         ("type = \"ctset\"", "did you mean `ctest`?"),

@@ -9,4 +9,5 @@ mod clang;
 mod hostile;
 mod shapes;
 mod strict;
+mod suite;
 mod support;

@@ -107,6 +107,28 @@ impl Lab {
         models: Option<Arc<dyn Executor>>,
         root: impl Fn(&EngineDb, Settings, Subject) -> Result<T, Hold>,
     ) -> T {
+        let (value, hold, failures) = self.driven(models, root);
+        let faults: Vec<_> = hold.faults().iter().map(|f| &f.what).collect();
+        value.unwrap_or_else(|| panic!("{faults:?}\n{failures:?}"))
+    }
+
+    /// Runs everything that `root` lacks, and gives what is wrong with the subject.
+    pub fn fault<T>(
+        &mut self,
+        root: impl Fn(&EngineDb, Settings, Subject) -> Result<T, Hold>,
+    ) -> String {
+        let (value, hold, failures) = self.driven(None, root);
+        assert!(value.is_none(), "nothing is wrong");
+        let fault = hold.faults().first();
+        let fault = fault.unwrap_or_else(|| panic!("{failures:?}"));
+        format!("{}\n  help: {}", fault.what, fault.help)
+    }
+
+    fn driven<T>(
+        &mut self,
+        models: Option<Arc<dyn Executor>>,
+        root: impl Fn(&EngineDb, Settings, Subject) -> Result<T, Hold>,
+    ) -> (Option<T>, Hold, Vec<String>) {
         let registry = self.registry(models);
         let reader = self.store.reader().expect("a reader");
         let ledger = StoreLedger::new(self.store.clone(), &reader, "test");
@@ -124,10 +146,8 @@ impl Lab {
             }
         });
         let driven = driven.unwrap_or_else(|e| panic!("{e}"));
-        let faults: Vec<_> = driven.hold.faults().iter().map(|f| &f.what).collect();
-        driven
-            .value
-            .unwrap_or_else(|| panic!("{faults:?}\n{:?}", driven.failures))
+        let failures = driven.failures.iter().map(|f| format!("{f:?}"));
+        (driven.value, driven.hold, failures.collect())
     }
 
     fn registry(&self, models: Option<Arc<dyn Executor>>) -> Registry {
