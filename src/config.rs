@@ -46,6 +46,8 @@ pub struct SubjectRef {
     pub iterations: Option<u32>,
     /// See [`ScoreConfig::penalty`].
     pub penalty: Option<f64>,
+    /// Which of the subject's profiles of tests; its own default when absent.
+    pub profile: Option<String>,
 }
 
 /// A table, or an array of them.

@@ -11,7 +11,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("logs", &[]),
     ("lang", &[]),
     ("ask", &["lang"]),
-    ("subject", &["lang"]),
+    ("subject", &["lang", "logs"]),
     ("engine", &[]),
     ("config", &["ask", "oss", "lang", "stats"]),
     ("store", &["engine"]),

@@ -305,7 +305,7 @@ impl App {
         tools: Option<&Toolchain>,
     ) -> Result<SubjectPlan, AppError> {
         let run = &self.project.config.run;
-        let manifest = subject.manifest.clone();
+        let manifest = Arc::new(subject.selected(options)?);
         if let Some(tools) = tools {
             compilers(&manifest, tools)?;
         }

@@ -35,6 +35,8 @@ pub struct Options {
     pub subjects: Vec<String>,
     /// See [`config::RunConfig::compiler`].
     pub compiler: Option<String>,
+    /// See [`config::SubjectRef::profile`].
+    pub profile: Option<String>,
     /// How many jobs run at once; the number of cores when absent.
     pub jobs: Option<usize>,
 }
@@ -52,12 +54,23 @@ pub struct Project {
 /// A subject of a project.
 #[derive(Clone)]
 pub struct ProjectSubject {
-    /// Its manifest.
+    /// Its manifest, with the tests of all its profiles.
     pub manifest: Arc<Manifest>,
     /// What the project file says of it.
     pub config: SubjectRef,
     /// Where relative paths of the manifest begin.
     pub(super) manifest_dir: PathBuf,
+}
+
+impl ProjectSubject {
+    /// The manifest with the tests of the profile that is asked for.
+    pub fn selected(&self, options: &Options) -> Result<Manifest, AppError> {
+        let profile = options.profile.as_deref();
+        let profile = profile.or(self.config.profile.as_deref());
+        self.manifest
+            .with_profile(profile)
+            .map_err(|e| AppError::Input(e.to_string()))
+    }
 }
 
 impl Project {
@@ -85,6 +98,10 @@ impl Project {
                     path.display(),
                     manifest.name
                 )));
+            }
+            if let Err(e) = manifest.with_profile(subject.profile.as_deref()) {
+                let file = path.display();
+                return Err(AppError::Input(format!("{file}: [subject] profile: {e}")));
             }
             subjects.push(ProjectSubject {
                 manifest: Arc::new(manifest),

@@ -142,6 +142,9 @@ pub struct EvaluationArgs {
     /// Only this scoring; may be given twice.
     #[arg(long = "scoring", value_name = "WHICH", value_enum)]
     pub scorings: Vec<ScoringArg>,
+    /// The profile of the subject's tests, as its manifest names them.
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
     /// Points per unique alert.
     #[arg(long, value_name = "POINTS", value_parser = points)]
     pub penalty: Option<f64>,
@@ -173,6 +176,7 @@ pub fn options(evaluation: &EvaluationArgs, execution: Option<&ExecutionArgs>) -
         seed: evaluation.seed,
         task: evaluation.task.clone(),
         penalty: evaluation.penalty,
+        profile: evaluation.profile.clone(),
         scorings: evaluation
             .scorings
             .iter()

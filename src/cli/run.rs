@@ -135,7 +135,7 @@ fn estimate(app: &App, options: &Options) -> Result<String, super::common::CliEr
         as f64;
     let mut lines = Vec::new();
     for subject in app.project.chosen(&options.subjects)? {
-        let manifest = &subject.manifest;
+        let manifest = &subject.selected(options)?;
         let iterations = options.iterations.or(subject.config.iterations);
         let iterations = u64::from(
             iterations
@@ -153,9 +153,14 @@ fn estimate(app: &App, options: &Options) -> Result<String, super::common::CliEr
             }
             None => ("all functions".to_string(), " and the verdicts"),
         };
+        // How many files there are is known once the source is in the store.
+        let files = match manifest.tests.files.as_slice() {
+            [] => "",
+            _ => " and the tests of [[tests.files]]",
+        };
         total = total / cores + 2.0 * seconds("oss/base", 20.0);
         lines.push(format!(
-            "{}: {functions}, {models} models, {iterations} iterations, {scorings} scorings: at most about {}{more}; what is in the store is not run again",
+            "{}: {functions}, {models} models, {iterations} iterations, {scorings} scorings: at most about {}{more}{files}; what is in the store is not run again",
             manifest.name,
             duration(total.ceil() as u64),
         ));

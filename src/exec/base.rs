@@ -271,7 +271,10 @@ fn run_phases(
                 env: env.clone(),
                 limits: build_limits(),
                 results: false,
-                collect: None,
+                collect: Vec::new(),
+                folders: Vec::new(),
+                writable: Vec::new(),
+                before: None,
             };
             let ended = shop.run(&call, context.cancel)?;
             if ended.status != Status::Exited(0) {
@@ -395,7 +398,10 @@ fn restore(
             env: BTreeMap::new(),
             limits: compiler_limits(),
             results: false,
-            collect: None,
+            collect: Vec::new(),
+            folders: Vec::new(),
+            writable: Vec::new(),
+            before: None,
         };
         shop.run(&call, context.cancel)?;
         // What is made in several steps goes on from here; the tree has the last state.

@@ -25,8 +25,11 @@ pub struct Command {
     pub fixed_addresses: bool,
     /// Open descriptor 9 for writing: a channel beside stdout and stderr, for [`Ended::results`].
     pub results: bool,
-    /// Give back the files of the private `/tmp` whose path begins so: `/tmp/NAME`, no deeper.
-    pub collect: Option<PathBuf>,
+    /// Give back the files of the private `/tmp` whose path begins with one of these: `/tmp/NAME`,
+    /// no deeper.
+    pub collect: Vec<PathBuf>,
+    /// Empty folders to make in the private `/tmp`: `/tmp/NAME`. Only in a sandbox.
+    pub folders: Vec<PathBuf>,
 }
 
 impl Command {
@@ -50,7 +53,8 @@ impl Command {
             stdin: None,
             fixed_addresses: false,
             results: false,
-            collect: None,
+            collect: Vec::new(),
+            folders: Vec::new(),
         }
     }
 }
@@ -83,7 +87,7 @@ pub struct Limits {
     pub results: u64,
     /// Bytes of the largest file.
     pub file_size: u64,
-    /// Bytes of the private `/tmp`, and of all that is collected from it.
+    /// Bytes of the private `/tmp`, and of all that is collected from it for one prefix.
     pub scratch: u64,
     /// Bytes by which all writable binds together may grow, each file counted in whole blocks.
     pub disk: u64,
@@ -120,7 +124,7 @@ pub struct Ended {
     pub stderr: Vec<u8>,
     /// What was written on descriptor 9: at most `limits.results` bytes.
     pub results: Vec<u8>,
-    /// The files asked for by [`Command::collect`], by name.
+    /// The files asked for by [`Command::collect`], by prefix and then by name.
     pub collected: Vec<Collected>,
     /// What the run used.
     pub usage: Usage,

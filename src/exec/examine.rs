@@ -153,7 +153,10 @@ fn output(
             ..compiler_limits()
         },
         results: false,
-        collect: None,
+        collect: Vec::new(),
+        folders: Vec::new(),
+        writable: Vec::new(),
+        before: None,
     };
     let ended = shop.run(&call, context.cancel)?;
     if ended.status == Status::Exited(0) {

@@ -13,7 +13,7 @@
 //! - `runner`: what the executors share; `toolchain`; `trees`: the cache of what can be made again
 //! - `base`, recorded by `recorder`, understood by `commands` and `products`, looked at by
 //!   `examine`: the unchanged subject
-//! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests
+//! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests, with `writable`
 //! - `warnings`: what the compiler says of a variant that compiles
 //! - `fetch`, `answer`: sources, and models without a network
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
@@ -42,6 +42,7 @@ pub mod verdict;
 pub mod warnings;
 mod watch;
 mod words;
+mod writable;
 
 pub use command::{Bind, Collected, Command, Ended, Limit, Limits, SandboxError, Status, Usage};
 pub use sandbox::{Features, Metering, NoSandbox, Policy, Sandbox};

@@ -228,7 +228,10 @@ impl<'a> Replay<'a> {
             env: BTreeMap::new(),
             limits: self.shop.limits,
             results: false,
-            collect: None,
+            collect: Vec::new(),
+            folders: Vec::new(),
+            writable: Vec::new(),
+            before: None,
         };
         let ended = self.shop.run(&call, self.context.cancel)?;
         Ok((call.argv, ended))

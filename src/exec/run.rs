@@ -3,17 +3,23 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Limits;
 use super::runner::{Call, Workshop, end_doc, host};
+use super::writable::Copies;
+use super::{Collected, Ended, Limit, Limits, Status};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
 use crate::oss::artifact::{self, ProgramDoc, RunDoc};
-use crate::oss::layout::{SANITIZER_LOG, TREE};
-use crate::subject::{REPORT_TOKEN, REPORT_TOKEN_LENGTH, reported};
+use crate::oss::layout::{RESULTS_FILE, SANITIZER_LOG, SCRATCH, TREE};
+use crate::subject::{REPORT_TOKEN, REPORT_TOKEN_LENGTH, Report, reported};
+
+/// The longest report, in bytes. Frames of the descriptor are longer than what they carry.
+const RESULTS: u64 = 64 << 20;
 
 /// Runs jobs of kind `oss/run`.
 pub struct TestRun(pub Arc<Workshop>);
@@ -60,41 +66,65 @@ impl Executor for TestRun {
             }
         }
         env.extend(token.iter().map(|t| (REPORT_TOKEN.to_string(), t.clone())));
+        let directories = words(job.list("writable"));
+        let copies = match directories.as_slice() {
+            [] => None,
+            directories => Some(Copies::new(shop, &tree, &over, directories)?),
+        };
+        let make = || copies.as_ref().map_or(Ok(()), Copies::make);
+        let mib = |name: &str| u64::try_from(job.int(name)).unwrap_or(0) << 20;
+        let to_file = job.text("report") == Report::File.name();
+        let mut collect = vec![SANITIZER_LOG.to_string()];
+        collect.extend(to_file.then(|| RESULTS_FILE.to_string()));
         let call = Call {
             argv,
-            cwd: if cwd == "." {
-                TREE.to_string()
-            } else {
-                format!("{TREE}/{cwd}")
+            cwd: match cwd {
+                SCRATCH => SCRATCH.to_string(),
+                "." => TREE.to_string(),
+                cwd => format!("{TREE}/{cwd}"),
             },
             tree: &tree,
             tree_writable: false,
-            over,
+            writable: copies.as_ref().map_or(Vec::new(), |c| c.places().to_vec()),
+            over: copies.as_ref().map_or(over.clone(), Copies::outside),
             out: None,
             binds: Vec::new(),
             env,
             limits: Limits {
                 cpu: seconds(job.int("cpu-seconds")),
                 wall: seconds(job.int("wall-seconds")),
-                memory: 2 << 30,
-                processes: 64,
+                memory: mib("memory-mib"),
+                processes: u32::try_from(job.int("processes")).unwrap_or(0),
                 output: 16 << 20,
-                // Frames are longer than what they carry.
-                results: 64 << 20,
-                file_size: 256 << 20,
-                scratch: 256 << 20,
-                disk: 256 << 20,
+                results: RESULTS,
+                file_size: mib("file-mib"),
+                scratch: mib("scratch-mib"),
+                disk: mib("scratch-mib"),
                 stack: 8 << 20,
             },
             results: true,
-            collect: Some(SANITIZER_LOG.to_string()),
+            collect,
+            folders: match job.inputs().get("scratch") {
+                Some(Value::Bool(true)) => vec![SCRATCH.to_string()],
+                _ => Vec::new(),
+            },
+            before: Some(&make),
         };
-        let ended = shop.run(&call, context.cancel)?;
+        let mut ended = shop.run(&call, context.cancel)?;
+        if to_file {
+            report_file(&mut ended);
+        }
         let results = match &token {
             Some(token) => reported(&ended.results, token),
             None => ended.results,
         };
         let mut collected = ended.collected;
+        collected.retain(|c| {
+            c.path
+                .as_os_str()
+                .as_bytes()
+                .starts_with(SANITIZER_LOG.as_bytes())
+        });
         // The names end in process ids; what matters is the order in which the processes started.
         collected.sort_by_key(|c| (c.path.as_os_str().len(), c.path.clone()));
         let mut sanitizers = Vec::new();
@@ -117,6 +147,30 @@ impl Executor for TestRun {
             bytes: artifact::write(&doc),
             blobs: vec![ended.stdout, ended.stderr, results, sanitizers],
         })
+    }
+}
+
+/// Puts what the test runner wrote to its file in the place of what came on the descriptor. The code
+/// under test can write there too, and can leave anything at all.
+fn report_file(ended: &mut Ended) {
+    ended.results.clear();
+    let file = |c: &Collected| c.path == Path::new(RESULTS_FILE);
+    // Without the file there is no report: a runner that crashed early has left none.
+    let Some(found) = ended.collected.iter().position(file) else {
+        return;
+    };
+    match ended.collected.swap_remove(found).content {
+        Ok(mut text) => {
+            if text.len() as u64 > RESULTS {
+                text.truncate(RESULTS as usize);
+                ended.status = Status::Limit(Limit::Output);
+            }
+            ended.results = text;
+        }
+        Err(why) => {
+            let said = format!("\neverbench: the report {RESULTS_FILE}: {why}\n");
+            ended.stderr.extend(said.into_bytes());
+        }
     }
 }
 

@@ -49,6 +49,9 @@ pub struct Call<'a> {
     pub tree: &'a Path,
     /// Whether the tree may be written to.
     pub tree_writable: bool,
+    /// Directories of the tree that may be written to, each with a copy on the host that is seen in
+    /// its place; `.` is the whole tree.
+    pub writable: Vec<(String, PathBuf)>,
     /// Files of the tree to be seen in place of its own: path in the tree -> path on the host.
     pub over: Vec<(String, PathBuf)>,
     /// A folder to write to, at [`OUT`].
@@ -61,8 +64,12 @@ pub struct Call<'a> {
     pub limits: Limits,
     /// Whether a report is taken out of band.
     pub results: bool,
-    /// Prefix of the files in the private `/tmp` to bring back.
-    pub collect: Option<String>,
+    /// Prefixes of the files in the private `/tmp` to bring back.
+    pub collect: Vec<String>,
+    /// Empty folders to make in the private `/tmp`.
+    pub folders: Vec<String>,
+    /// Done before each attempt: puts back what an earlier one may have changed.
+    pub before: Option<&'a dyn Fn() -> Result<(), Failure>>,
 }
 
 /// With less room than this on the disk of the trees, a failure is the host's and no value.
@@ -114,7 +121,7 @@ impl Workshop {
     /// with nothing else running: a loaded machine must not decide a verdict.
     pub fn run(&self, call: &Call<'_>, cancel: &Cancel) -> Result<Ended, Failure> {
         let command = self.command(call);
-        let ended = self.supervised(&command, cancel)?;
+        let ended = self.supervised(call, &command, cancel)?;
         if ended.status != Status::Exited(0) {
             self.check_room()?;
         }
@@ -137,7 +144,14 @@ impl Workshop {
         )))
     }
 
-    fn supervised(&self, command: &Command, cancel: &Cancel) -> Result<Ended, Failure> {
+    fn supervised(
+        &self,
+        call: &Call<'_>,
+        command: &Command,
+        cancel: &Cancel,
+    ) -> Result<Ended, Failure> {
+        let prepare = || call.before.map_or(Ok(()), |before| before());
+        prepare()?;
         let ended = {
             let _together = self
                 .alone
@@ -148,6 +162,7 @@ impl Workshop {
         if ended.status != Status::Limit(Limit::Wall) {
             return Ok(ended);
         }
+        prepare()?;
         let _alone = self
             .alone
             .write()
@@ -161,6 +176,14 @@ impl Workshop {
             inside: TREE.into(),
             writable: call.tree_writable,
         }];
+        binds.extend(call.writable.iter().map(|(path, host)| Bind {
+            host: host.clone(),
+            inside: match path.as_str() {
+                "." => TREE.into(),
+                path => format!("{TREE}/{path}").into(),
+            },
+            writable: true,
+        }));
         binds.extend(call.over.iter().map(|(path, host)| Bind {
             host: host.clone(),
             inside: format!("{TREE}/{path}").into(),
@@ -185,7 +208,8 @@ impl Workshop {
         command.limits = call.limits;
         command.fixed_addresses = true;
         command.results = call.results;
-        command.collect = call.collect.as_ref().map(Into::into);
+        command.collect = call.collect.iter().map(Into::into).collect();
+        command.folders = call.folders.iter().map(Into::into).collect();
         for (name, value) in &call.env {
             command.env.insert(name.into(), value.into());
         }

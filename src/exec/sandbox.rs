@@ -251,6 +251,10 @@ impl Sandbox {
             self.check_bind(bind)?;
         }
         if !self.0.host.sandboxed {
+            if !command.folders.is_empty() {
+                let what = "without a sandbox there is no private /tmp to make folders in";
+                return Err(SandboxError::Setup(what.into()));
+            }
             return Ok(Vec::new());
         }
         let scratch = command.limits.scratch.max(4096);
@@ -275,6 +279,9 @@ impl Sandbox {
             &"--tmpfs",
             &"/dev/shm",
         ]);
+        for folder in &command.folders {
+            add(&[&"--perms", &"0700", &"--dir", folder]);
+        }
         for bind in &command.binds {
             let how = if bind.writable { "--bind" } else { "--ro-bind" };
             add(&[&how, &bind.host, &bind.inside]);

@@ -488,17 +488,17 @@ impl<'a> Run<'a> {
     }
 
     fn collect(&self) -> Result<Vec<Collected>, SandboxError> {
-        let (Some(prefix), Some(inside)) = (&self.command.collect, &self.inside) else {
-            return Ok(Vec::new());
-        };
-        let name = prefix.file_name().unwrap_or_default();
-        tree::collect(
-            &inside.tmp,
-            Path::new("/tmp"),
-            name,
-            self.command.limits.scratch,
-        )
-        .map_err(|error| SandboxError::Transient(format!("collecting from /tmp: {error}")))
+        let mut all = Vec::new();
+        for prefix in &self.command.collect {
+            let Some(inside) = &self.inside else { break };
+            let name = prefix.file_name().unwrap_or_default();
+            let limit = self.command.limits.scratch;
+            let found = tree::collect(&inside.tmp, Path::new("/tmp"), name, limit);
+            all.extend(found.map_err(|error| {
+                SandboxError::Transient(format!("collecting from /tmp: {error}"))
+            })?);
+        }
+        Ok(all)
     }
 }
 

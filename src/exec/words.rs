@@ -26,13 +26,13 @@ pub(super) fn validate(command: &Command) -> Result<(), SandboxError> {
             return wrong(format!("{name:?} is no name of an environment variable"));
         }
     }
-    if let Some(prefix) = &command.collect
-        && (prefix.parent() != Some(Path::new("/tmp")) || prefix.file_name().is_none())
+    for (what, path) in [("collect", &command.collect), ("make", &command.folders)]
+        .into_iter()
+        .flat_map(|(what, paths)| paths.iter().map(move |path| (what, path)))
     {
-        return wrong(format!(
-            "can only collect /tmp/NAME, not {}",
-            prefix.display()
-        ));
+        if path.parent() != Some(Path::new("/tmp")) || path.file_name().is_none() {
+            return wrong(format!("can only {what} /tmp/NAME, not {}", path.display()));
+        }
     }
     Ok(())
 }

@@ -11,10 +11,12 @@ use super::inputs::{Settings, Subject};
 use super::iteration::{self, AlertInfo};
 use super::jobs;
 use super::population::{self, FlavourArg};
+use super::suite::{suite, way_out};
 use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
-use crate::logs::{self, Ended, Expected, LineParser, Report};
-use crate::subject::{Manifest, Parser, Report as ReportFrom};
+use crate::logs::{self, BaselineError, Ended, Expected, Log, Reading};
+use crate::oss::layout::TREE;
+use crate::subject::{GroupCount, Report, Shard, Suite, Tests};
 
 /// How often the unchanged subject is run.
 pub const RUNS: u32 = 3;
@@ -22,12 +24,14 @@ pub const RUNS: u32 = 3;
 /// What iterations are measured against.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Baseline {
-    /// By shard, in the manifest's order.
+    /// By shard, in the suite's order.
     pub shards: Vec<logs::Baseline>,
     /// The alerts of the unchanged subject, which no model is charged with.
     pub alerts: BTreeMap<String, AlertInfo>,
     /// Pass rate of each run, cases that were skipped left out.
     pub pass_rates: Vec<(u64, u64)>,
+    /// What became of the groups of files.
+    pub groups: Vec<GroupCount>,
 }
 
 impl Baseline {
@@ -68,7 +72,8 @@ pub fn baseline(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc
     let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
     let files = files_identity(&doc, &[]);
     let mut demanded = Vec::new();
-    for shard in &manifest.tests.shards {
+    let suite = suite(db, subject)?;
+    for shard in &suite.shards {
         for repeat in 0..RUNS {
             let job = jobs::run(db, subject, shard, files, None, repeat)?;
             demanded.push(db.demand(&job));
@@ -78,10 +83,14 @@ pub fn baseline(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc
     let inputs: Vec<Digest> = outputs
         .iter()
         .copied()
-        .chain([Digest::of(&manifest.parser_part()), files])
+        .chain([
+            Digest::of(&manifest.parser_part()),
+            Digest::of(&manifest.tests_part()),
+            files,
+        ])
         .collect();
     population::recalled(db, "baseline", &inputs, || {
-        summarise(db, settings, subject, &outputs)
+        summarise(db, settings, subject, &suite, &outputs)
     })
     .map(Arc::new)
 }
@@ -97,32 +106,45 @@ fn summarise(
     db: &dyn Db,
     settings: Settings,
     subject: Subject,
+    suite: &Suite,
     outputs: &[Digest],
 ) -> Result<Baseline, Hold> {
     let manifest = subject.rules(db);
-    let parser = parser(db, subject)?.0;
     let mut shards = Vec::new();
     let mut alerts = BTreeMap::new();
     let mut pass_rates = vec![(0, 0); RUNS as usize];
-    for (shard, outputs) in manifest
-        .tests
-        .shards
-        .iter()
-        .zip(outputs.chunks(RUNS as usize))
-    {
+    let mut useless = Vec::new();
+    for (shard, outputs) in suite.shards.iter().zip(outputs.chunks(RUNS as usize)) {
         let mut runs = Vec::new();
+        let mut doubt = None;
+        let mut ends = Vec::new();
         for output in outputs {
             let run = read_run(db, *output)?;
-            runs.push((reports(db, manifest, &parser, &run)?, ended(&run.end)));
+            let reading = read_reports(db, &manifest.tests, shard, &run)?;
+            doubt = doubt.or(reading.doubts.into_iter().next());
+            runs.push((reading.reports, ended(&run.end)));
             alerts.extend(iteration::alerts(db, settings, subject, &run, &[])?.0);
+            ends.push(run.end);
         }
-        let baseline = logs::Baseline::from_runs(&runs).map_err(|e| {
-            Hold::broken(
-                format!("shard `{}` of subject `{}`: {e}", shard.name, manifest.name),
-                "run the unchanged tests by hand; check `[tests]` in the manifest: the commands, the limits \
-                 and the patterns of `[tests.parser]`",
-            )
-        })?;
+        let baseline = match logs::Baseline::from_runs(&runs) {
+            Err(BaselineError::NoCases) if shard.may_be_empty => logs::Baseline::of_any(&runs),
+            other => other,
+        };
+        let baseline = match (baseline, doubt) {
+            (Ok(baseline), None) => baseline,
+            (Ok(_), Some(doubt)) => {
+                useless.push(format!(
+                    "`{}`: {doubt}: the parser `{}` does not fit its log, or `check-counts = false` is needed",
+                    shard.name,
+                    manifest.tests.parser.name(),
+                ));
+                continue;
+            }
+            (Err(e), _) => {
+                useless.push(complaint(shard, manifest.tests.report, &e, &ends));
+                continue;
+            }
+        };
         let expected = baseline.expected();
         for (rate, (reports, ended)) in pass_rates.iter_mut().zip(&runs) {
             let tally = logs::fold(&expected, reports, *ended).tally(|_| true);
@@ -130,6 +152,9 @@ fn summarise(
             rate.1 += u64::from(tally.total());
         }
         shards.push(baseline);
+    }
+    if !useless.is_empty() {
+        return Err(useless_shards(&manifest.name, suite.shards.len(), &useless));
     }
     if shards.iter().all(|s| s.stable_pass.is_empty()) {
         return Err(Hold::broken(
@@ -144,7 +169,82 @@ fn summarise(
         shards,
         alerts,
         pass_rates,
+        groups: suite.groups.clone(),
     })
+}
+
+/// How many shards that are of no use are named.
+const NAMED: usize = 20;
+
+fn useless_shards(subject: &str, of: usize, useless: &[String]) -> Hold {
+    let mut what = format!(
+        "{} of the {of} shards of subject `{subject}` are of no use in the unchanged subject:",
+        useless.len()
+    );
+    for line in useless.iter().take(NAMED) {
+        what.push_str("\n  ");
+        what.push_str(line);
+    }
+    if useless.len() > NAMED {
+        what.push_str(&format!("\n  and {} more", useless.len() - NAMED));
+    }
+    Hold::broken(
+        what,
+        "run the unchanged tests by hand; check `[tests]` in the manifest: the commands, the limits, \
+         where results are reported and the options of `[tests.parser]`",
+    )
+}
+
+/// What is wrong with a shard, and what to do.
+fn complaint(shard: &Shard, report: Report, error: &BaselineError, ends: &[EndDoc]) -> String {
+    let name = &shard.name;
+    let out = way_out(shard);
+    match error {
+        BaselineError::Died { run, .. } => {
+            let died = |end: &&EndDoc| !matches!(ended(end), Ended::Exit(_));
+            let times = ends.iter().filter(died).count();
+            let often = match times == ends.len() {
+                true => "always".to_string(),
+                false => format!("it is flaky: in {times} of {} runs", ends.len()),
+            };
+            let (how, todo) = match &ends[*run] {
+                EndDoc::Limit(limit) => {
+                    let key = match limit.as_str() {
+                        "cpu" => "raise `cpu-seconds`",
+                        "wall" => "raise `wall-seconds`",
+                        "memory" => "raise `memory-mib`",
+                        "processes" => "raise `processes`",
+                        "disk" => "raise `file-mib` and `scratch-mib`",
+                        _ => "let it print less",
+                    };
+                    (
+                        format!("ran into its limit of {limit}"),
+                        format!("{key}, or "),
+                    )
+                }
+                EndDoc::Signal(signal) => (format!("was ended by signal {signal}"), String::new()),
+                _ => ("did not end".into(), String::new()),
+            };
+            format!("`{name}` {how} ({often}): {todo}{out}")
+        }
+        BaselineError::NoCases => {
+            let place = match report {
+                Report::Stdout => "on stdout and stderr",
+                Report::Results => "on the descriptor of the harness",
+                Report::File => "in the file `{results}`",
+            };
+            let end = match &ends[0] {
+                EndDoc::NotStarted(2) => "; its program was not found".to_string(),
+                EndDoc::NotStarted(error) => format!("; it did not start: error {error}"),
+                EndDoc::Exit(code) => format!("; it left with status {code}"),
+                _ => String::new(),
+            };
+            format!(
+                "`{name}` reported no case {place}{end}: check its command and the parser, say `may-be-empty = true`, or {out}"
+            )
+        }
+        BaselineError::TooFewRuns(_) => format!("`{name}`: {error}"),
+    }
 }
 
 /// The digest of everything that is linked: the base's files with those in `changed` in their place.
@@ -170,38 +270,23 @@ pub fn read_run(db: &dyn Db, output: Digest) -> Result<RunDoc, Hold> {
     artifact::read(RUN, &db.blob(output)?)
 }
 
-/// A parser of test logs, with the part of the manifest that it was made of; equal when that is.
-#[derive(Clone)]
-pub struct SharedParser(pub Arc<LineParser>, Vec<u8>);
-
-impl PartialEq for SharedParser {
-    fn eq(&self, other: &Self) -> bool {
-        self.1 == other.1
-    }
-}
-
-/// The manifest's parser of test logs.
-#[salsa::tracked(returns(clone))]
-pub fn parser(db: &dyn Db, subject: Subject) -> Result<SharedParser, Hold> {
-    let manifest = subject.rules(db);
-    let Parser::Lines(lines) = &manifest.tests.parser;
-    let parser = LineParser::new(&lines.pass, &lines.fail, &lines.skip)
-        .map_err(|e| Hold::broken(e.to_string(), "mend `[tests.parser]` in the manifest"))?;
-    Ok(SharedParser(Arc::new(parser), manifest.parser_part()))
-}
-
-/// What a run reported.
-pub fn reports(
+/// What a run's log says of the shard's cases.
+pub fn read_reports(
     db: &dyn Db,
-    manifest: &Manifest,
-    parser: &LineParser,
+    tests: &Tests,
+    shard: &Shard,
     run: &RunDoc,
-) -> Result<Vec<Report>, Hold> {
-    let log = match manifest.tests.report {
-        ReportFrom::Results => db.blob(run.results)?.to_vec(),
-        ReportFrom::Stdout => [db.blob(run.stdout)?, db.blob(run.stderr)?].concat(),
+) -> Result<Reading, Hold> {
+    let text = match tests.report {
+        Report::Results | Report::File => db.blob(run.results)?.to_vec(),
+        Report::Stdout => [db.blob(run.stdout)?, db.blob(run.stderr)?].concat(),
     };
-    Ok(parser.parse(&log))
+    Ok(tests.parser.parser().read(&Log {
+        text: &text,
+        shard: &shard.name,
+        tree: TREE,
+        ended: ended(&run.end),
+    }))
 }
 
 /// How a run ended, as the logs room has it.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::artifact::{self, PROGRAM, ProgramDoc, RunDoc};
-use super::baseline::{self, ended, files_identity, read_run, reports};
+use super::baseline::{self, ended, files_identity, read_reports, read_run};
 use super::case::{self, Case};
 use super::inputs::{Model, Scoring, Settings, Subject};
 use super::jobs;
 use super::population::{self, FlavourArg, FunctionArg};
+use super::suite::suite;
 use crate::engine::{Db, Hold, fold};
 use crate::job::Job;
 use crate::lang;
@@ -173,7 +174,7 @@ pub fn set_jobs(db: &dyn Db, subject: Subject, set: &Set) -> Result<SetJobs, Hol
             return Ok(jobs);
         }
     }
-    for shard in &subject.rules(db).tests.shards {
+    for shard in &suite(db, subject)?.shards {
         jobs.runs.push(jobs::run(
             db,
             subject,
@@ -224,12 +225,12 @@ pub fn iteration(
         out.na = Some(failed.error.unwrap_or(failed.ended));
         return Ok(Arc::new(out));
     }
-    let manifest = subject.rules(db);
-    let parser = baseline::parser(db, subject)?.0;
+    let tests = &subject.rules(db).tests;
+    let shards = suite(db, subject)?;
     let mut heard = false;
     for (at, output) in runs.into_iter().enumerate() {
         let run = read_run(db, output)?;
-        let reports = reports(db, manifest, &parser, &run)?;
+        let reports = read_reports(db, tests, &shards.shards[at], &run)?.reports;
         heard |= !reports.is_empty();
         let expected = baseline::expected(db, settings, subject, at)?;
         let result = logs::fold(&expected, &reports, ended(&run.end));
@@ -394,7 +395,8 @@ fn spliced(
     })
 }
 
-/// What identifies an iteration's program and runs, for manifests and for `show`.
+/// What identifies an iteration's program and runs, for manifests and for `show`, with what they
+/// are called: `program`, and `run/` with the shard's name.
 pub fn jobs_of(
     db: &dyn Db,
     settings: Settings,
@@ -402,8 +404,12 @@ pub fn jobs_of(
     model: Model,
     scoring: Scoring,
     i: u32,
-) -> Result<Vec<Job>, Hold> {
+) -> Result<Vec<(String, Job)>, Hold> {
     let set = set(db, settings, subject, model, scoring, i)?;
     let jobs = set_jobs(db, subject, &set)?;
-    Ok(jobs.program.into_iter().chain(jobs.runs).collect())
+    let program = jobs.program.map(|job| ("program".to_string(), job));
+    let suite = suite(db, subject)?;
+    let runs = suite.shards.iter().zip(jobs.runs);
+    let runs = runs.map(|(shard, job)| (format!("run/{}", shard.name), job));
+    Ok(program.into_iter().chain(runs).collect())
 }

@@ -10,10 +10,10 @@ use crate::engine::{Db, Hold};
 use crate::job::{Job, JobBuilder, Kind, Value};
 use crate::lang::LanguageId;
 use crate::oss::artifact::Replacement;
-use crate::oss::layout::BIN;
+use crate::oss::layout::{BIN, RESULTS_FILE, SCRATCH, TREE};
 use crate::subject::{
-    Flavour, Manifest, REPORT_HEADER, REPORT_HEADER_CPP, Report, Selection, Shard, Tools,
-    Unidentified,
+    Cwd, Flavour, Manifest, Places, REPORT_HEADER, REPORT_HEADER_CPP, Report, Selection, Shard,
+    Tools, Unidentified,
 };
 
 /// Processes that a subject's own build runs at once. A constant, since it is in the key.
@@ -69,7 +69,7 @@ fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, H
     };
     let harness = match manifest.tests.report {
         Report::Results => manifest.tests.harness.patterns().to_vec(),
-        Report::Stdout => Vec::new(),
+        Report::Stdout | Report::File => Vec::new(),
     };
     let mut job = Job::of(BASE)
         .put("snapshot", tree)
@@ -265,20 +265,45 @@ pub fn run(
         population::base(db, subject, FlavourArg::Sanitized)?,
         population::snapshot(db, subject)?,
     );
-    let env = shard.env.iter().chain(&manifest.sanitizers.options);
-    let env: Vec<Value> = env
-        .map(|(k, v)| Value::from(vec![k.clone(), v.clone()]))
+    let places = Places {
+        tree: TREE,
+        results: RESULTS_FILE,
+        scratch: SCRATCH,
+    };
+    let argv: Vec<String> = shard.argv.iter().map(|a| shard.text(a, places)).collect();
+    let own = shard
+        .env
+        .iter()
+        .map(|(name, value)| (name.clone(), shard.text(value, places)));
+    let options = manifest.sanitizers.options.clone();
+    let env: Vec<Value> = own
+        .chain(options)
+        .map(|(name, value)| Value::from(vec![name, value]))
         .collect();
+    let limits = shard.limits;
     let mut job = Job::of(RUN)
         .put("files", files)
         // Tests may read any file of the source tree.
         .put("snapshot", snapshot.0)
-        .put("argv", shard.argv.clone())
-        .put("cwd", shard.cwd.as_str())
+        .put("argv", argv)
+        .put(
+            "cwd",
+            match &shard.cwd {
+                Cwd::Tree(path) => path.as_str(),
+                Cwd::Scratch => SCRATCH,
+            },
+        )
         .put("env", env)
         .put("leaks", manifest.sanitizers.leaks)
-        .put("cpu-seconds", i64::from(shard.cpu_seconds))
-        .put("wall-seconds", i64::from(shard.wall_seconds))
+        .put("report", manifest.tests.report.name())
+        .put("scratch", shard.needs_scratch())
+        .put("writable", shard.writable.clone())
+        .put("cpu-seconds", i64::from(limits.cpu_seconds))
+        .put("wall-seconds", i64::from(limits.wall_seconds))
+        .put("memory-mib", i64::from(limits.memory_mib))
+        .put("scratch-mib", i64::from(limits.scratch_mib))
+        .put("processes", i64::from(limits.processes))
+        .put("file-mib", i64::from(limits.file_mib))
         .put("repeat", i64::from(repeat))
         .material("base", base(db, subject, Flavour::Sanitized)?);
     if let Some(program) = program {

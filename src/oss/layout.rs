@@ -15,6 +15,10 @@ pub const KEPT: &str = ".everbench";
 pub const REPORT_HEADER: &str = "/eb/report.h";
 /// The same for test programs in C++.
 pub const REPORT_HEADER_CPP: &str = "/eb/report.hpp";
+/// Where a test runner writes its report when `report = "file"`; in the private `/tmp`.
+pub const RESULTS_FILE: &str = "/tmp/everbench-results";
+/// An empty folder of a test run's own; in the private `/tmp`.
+pub const SCRATCH: &str = "/tmp/everbench-scratch";
 /// Prefix of the sanitizers' log files.
 pub const SANITIZER_LOG: &str = "/tmp/sanitizer";
 

@@ -15,6 +15,7 @@ use super::jobs;
 use super::metrics;
 use super::population::{self, FlavourArg, FunctionArg, recalled};
 use super::scoring::{self, FunctionResult, IterationResult, RowData};
+use super::suite::suite;
 use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
 use crate::job::Job;
@@ -260,7 +261,7 @@ pub fn entries(
     }
     let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
     let files = baseline::files_identity(&doc, &[]);
-    for shard in &manifest.tests.shards {
+    for shard in &suite(db, subject)?.shards {
         for repeat in 0..baseline::RUNS {
             let job = jobs::run(db, subject, shard, files, None, repeat)?;
             add(at(format!("baseline/{}/{repeat}", shard.name)), job);
@@ -303,17 +304,8 @@ pub fn entries(
         for scoring in scorings {
             for i in 0..settings.iterations(db) {
                 let name = at(format!("iteration/{}/{}/{i}", spec.name, scoring.name()));
-                for job in iteration::jobs_of(db, settings, subject, *model, *scoring, i)? {
-                    let what = job
-                        .inputs()
-                        .get("argv")
-                        .map(|v| format!("{v:?}"))
-                        .unwrap_or_default();
-                    let what = if what.is_empty() {
-                        "program".to_string()
-                    } else {
-                        format!("run/{}", Digest::of(what.as_bytes()).short())
-                    };
+                let jobs = iteration::jobs_of(db, settings, subject, *model, *scoring, i)?;
+                for (what, job) in jobs {
                     add(format!("{name}/{what}"), job);
                 }
             }

@@ -1,7 +1,7 @@
 //! OSS-Bench: from a subject and models to scores. Pure: queries over the store's facts, and the
 //! arithmetic at their end.
 //!
-//! `inputs` are set by the application; `population`, `case`, `baseline`, `iteration` and
+//! `inputs` are set by the application; `population`, `case`, `suite`, `baseline`, `iteration` and
 //! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
 //! what they demand, `artifact` says what comes back, `layout` where things are in the sandbox;
 //! `shown` is what a task shows a model of a function, `metrics` what is measured beside the three
@@ -20,3 +20,4 @@ pub mod metrics;
 pub mod population;
 pub mod scoring;
 pub mod shown;
+pub mod suite;

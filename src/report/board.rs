@@ -12,6 +12,7 @@ use crate::oss::inputs::{Card, Scoring};
 use crate::oss::leaderboard::{Prices, row_data};
 use crate::oss::scoring::{self, Bootstrap, Draws, RowEstimate, Weights};
 use crate::oss::{baseline, metrics, population};
+use crate::subject::GroupCount;
 
 /// The version of the JSON document.
 pub const SCHEMA: &str = "everbench/leaderboard/1";
@@ -70,6 +71,8 @@ pub struct SubjectSummary {
 pub struct PlacedRow {
     /// The subject's name.
     pub subject: String,
+    /// The profile of the subject's tests, if they are in profiles.
+    pub profile: Option<String>,
     /// Which source it was.
     pub commit: String,
     /// The model's name.
@@ -173,6 +176,10 @@ pub enum RankNote {
 /// The unchanged subject's results.
 #[derive(Clone, Debug, Serialize)]
 pub struct BaselineSummary {
+    /// Parts of the suite that run by themselves.
+    pub shards: u64,
+    /// Those of them that are one for each file of a pattern, by group.
+    pub groups: Vec<GroupCount>,
     /// Test cases, skipped ones left out.
     pub cases: u64,
     /// Those that passed in every run.
@@ -194,6 +201,8 @@ pub struct BaselineSummary {
 impl From<&baseline::Baseline> for BaselineSummary {
     fn from(b: &baseline::Baseline) -> Self {
         BaselineSummary {
+            shards: b.shards.len() as u64,
+            groups: b.groups.clone(),
             cases: b.cases(),
             passing: b.stable(),
             failing: b.failing(),
@@ -336,6 +345,7 @@ fn counted(evaluation: &Evaluation, subject: &SubjectBoard, row: &RowResult) -> 
         .sum();
     PlacedRow {
         subject: subject.manifest.name.clone(),
+        profile: subject.manifest.tests.profile.clone(),
         commit: subject.commit.clone(),
         model: row.spec.name.clone(),
         calibration: row.spec.is_calibration(),

@@ -110,10 +110,14 @@ fn head(out: &mut String, board: &Leaderboard, subject: &SubjectSummary, row: &P
     }
     if let Some(b) = &row.baseline {
         let rates: Vec<String> = b.pass_rates.iter().map(|r| format!("{r:.2}")).collect();
+        let profile = row.profile.as_ref();
+        let profile = profile.map_or(String::new(), |name| format!(" of profile {name}"));
         let _ = writeln!(
             out,
-            "baseline: {} test cases, {} failing, {} flaky, {} skipped; {} runs passed {} %; {} alerts of its own",
+            "baseline{}: {} test cases in {} shards, {} failing, {} flaky, {} skipped; {} runs passed {} %; {} alerts of its own",
+            profile,
             b.cases,
+            b.shards,
             b.failing,
             b.flaky,
             b.skipped,
@@ -121,6 +125,17 @@ fn head(out: &mut String, board: &Leaderboard, subject: &SubjectSummary, row: &P
             rates.join(", "),
             b.alerts
         );
+        for group in &b.groups {
+            let _ = write!(
+                out,
+                "tests of files `{}`: {} shards, {} files excluded",
+                group.name, group.shards, group.excluded
+            );
+            if !group.unused.is_empty() {
+                let _ = write!(out, "; no file matches {}", group.unused.join(", "));
+            }
+            out.push('\n');
+        }
     }
     let _ = writeln!(
         out,

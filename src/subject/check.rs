@@ -3,8 +3,8 @@
 
 use super::globs::Globs;
 use super::problem::suggest;
-use super::template::{BadTemplate, Placeholder, Template};
-use super::toml_tree::{At, Log, Section, Texts};
+use super::template::{BadTemplate, Hole, Placeholder, Template};
+use super::toml_tree::{At, Log, Section};
 
 /// All values, or none when one is missing; every one is looked at.
 pub(super) fn all<T>(values: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
@@ -117,34 +117,6 @@ pub(super) fn globs(
     }
 }
 
-pub(super) fn patterns(
-    log: &Log<'_>,
-    s: &mut Section<'_, '_, '_>,
-    key: &'static str,
-) -> Option<Vec<String>> {
-    if !s.has(key) {
-        return Some(Vec::new());
-    }
-    all(s.texts(key)?.value.into_iter().map(|p| {
-        let checked = regex::bytes::Regex::new(&p.value).map_err(|e| {
-            // The last line says what is wrong; those before it draw the pattern.
-            let all = e.to_string();
-            let last = all.lines().last().unwrap_or_default();
-            format!(
-                "not a regular expression: {}",
-                last.trim_start_matches("error: ")
-            )
-        });
-        let checked = checked.and_then(|pattern| {
-            let named = pattern.capture_names().flatten().any(|name| name == "name");
-            named.then_some(pattern).ok_or_else(|| {
-                "it needs a group `(?<name>...)` around what the case is called".to_string()
-            })
-        });
-        ok(log, p, checked)
-    }))
-}
-
 /// Flags are joined by spaces where a build wants one text, so each must survive that.
 pub(super) fn flags(
     log: &Log<'_>,
@@ -190,7 +162,7 @@ pub(super) fn template(log: &Log<'_>, at: At<String>) -> Option<Template> {
     Template::parse(&at.value)
         .map_err(|e| {
             let hint = match &e {
-                BadTemplate::Unknown(name) => suggest(name, &Placeholder::NAMES.map(|(n, _)| n)),
+                BadTemplate::Unknown(name) => suggest(name, &names::<Placeholder>()),
                 BadTemplate::LoneBrace(_) => None,
             };
             log.at(&at, e.to_string(), hint);
@@ -198,26 +170,9 @@ pub(super) fn template(log: &Log<'_>, at: At<String>) -> Option<Template> {
         .ok()
 }
 
-/// The command of a shard, in which placeholders mean nothing.
-pub(super) fn arguments(log: &Log<'_>, argv: Texts) -> Option<Vec<String>> {
-    if argv
-        .value
-        .first()
-        .is_none_or(|first| first.value.is_empty())
-    {
-        log.at(&argv, "a command needs a program to run", None);
-        return None;
-    }
-    all(argv.value.into_iter().map(|a| {
-        let holes = Placeholder::NAMES.map(|(name, _)| format!("{{{name}}}"));
-        if let Some(hole) = holes.iter().find(|h| a.value.contains(h.as_str())) {
-            let message = format!("`{hole}` is only known in [build]");
-            log.at(&a, message, None);
-            return None;
-        }
-        let good = !a.value.contains('\0');
-        valid(log, a, good, "it contains a NUL byte", None)
-    }))
+/// The names of a set of placeholders.
+pub(super) fn names<H: Hole>() -> Vec<&'static str> {
+    H::NAMES.iter().map(|(name, _)| *name).collect()
 }
 
 pub(super) fn variable(log: &Log<'_>, name: &str, at: &At<String>) -> Option<()> {

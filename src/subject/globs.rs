@@ -43,6 +43,12 @@ impl Globs {
         Some(&self.patterns[first])
     }
 
+    /// All patterns that match.
+    pub fn all(&self, path: &str) -> impl Iterator<Item = &str> {
+        let matching = self.set.matches(path).into_iter();
+        matching.map(|at| self.patterns[at].as_str())
+    }
+
     /// Whether there is no pattern.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()

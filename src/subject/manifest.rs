@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::globs::Globs;
 use super::source::Source;
+use super::suite::Tests;
 use super::template::{Template, Values};
 use crate::lang::LanguageId;
 
@@ -74,36 +75,6 @@ impl Flavour {
     }
 }
 
-/// The test suite.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tests {
-    /// Parts that run and are cached by themselves; at least one, names unique.
-    pub shards: Vec<Shard>,
-    /// How the report of a shard is read.
-    pub parser: Parser,
-    /// Where the report of a shard is.
-    pub report: Report,
-    /// The test programs' own source files. Never among the functions.
-    pub harness: Globs,
-}
-
-/// One run of one test program.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Shard {
-    /// Unique in the subject.
-    pub name: String,
-    /// The command; a first word with a `/` is relative to the root of the tree.
-    pub argv: Vec<String>,
-    /// Working directory, relative to the root of the tree; `.` is the root.
-    pub cwd: String,
-    /// Environment beyond what the runner sets.
-    pub env: BTreeMap<String, String>,
-    /// Limit of processor time, in seconds.
-    pub cpu_seconds: u32,
-    /// Limit of passed time, in seconds.
-    pub wall_seconds: u32,
-}
-
 /// Where test programs leave their results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
@@ -111,24 +82,19 @@ pub enum Report {
     Stdout,
     /// On a descriptor of their own: the harness is compiled with [`super::REPORT_HEADER`].
     Results,
+    /// In the file that is `{results}` in a shard's command: what runs the tests writes it.
+    File,
 }
 
-/// How results are read.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Parser {
-    /// `type = "lines"`: a line that matches is a case.
-    Lines(LineParser),
-}
-
-/// Regular expressions over the bytes of single lines, not anchored; syntax of crate `regex`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LineParser {
-    /// A case that passed; at least one pattern.
-    pub pass: Vec<String>,
-    /// A case that failed.
-    pub fail: Vec<String>,
-    /// A case that was not run on purpose.
-    pub skip: Vec<String>,
+impl Report {
+    /// The word for it in manifests and keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            Report::Stdout => "stdout",
+            Report::Results => "results",
+            Report::File => "file",
+        }
+    }
 }
 
 /// Which functions form the population.
@@ -258,11 +224,6 @@ impl Manifest {
             Some(glob) => Selection::Excluded(glob),
             None => Selection::Selected,
         }
-    }
-
-    /// The shard called `name`.
-    pub fn shard(&self, name: &str) -> Option<&Shard> {
-        self.tests.shards.iter().find(|s| s.name == name)
     }
 }
 

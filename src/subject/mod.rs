@@ -6,12 +6,13 @@
 //! manifest or every problem in it; fetching is the room `source`, running is `exec`.
 //!
 //! - [`manifest`]: the types, and what is derived from them (commands, environment, selection).
+//! - [`suite`]: the tests: shards, groups of files, profiles.
 //! - [`template`]: `{cc}` and the other placeholders in build commands.
 //! - [`globs`], [`path`]: the patterns and the paths that may stand in a manifest.
 //! - [`part`]: canonical bytes of the parts that different stages depend on, for their keys.
 //! - [`source`]: one file per kind of source.
-//! - [`read`], with `toml_tree` and `check`, and [`problem`]: reading TOML, with all problems and
-//!   their places.
+//! - [`read`], with `read_suite`, `toml_tree` and `check`, and [`problem`]: reading TOML, with
+//!   all problems and their places.
 //! - `report`: the header of test programs, and which part of a report counts.
 //! - [`preset`]: the subjects that come with the program.
 
@@ -23,15 +24,16 @@ pub mod path;
 pub mod preset;
 pub mod problem;
 pub mod read;
+mod read_suite;
 mod report;
 pub mod source;
+pub mod suite;
 pub mod template;
 mod toml_tree;
 
 pub use globs::Globs;
 pub use manifest::{
-    Build, BuildPlan, Flavour, Functions, LineParser, Manifest, Parser, Report, Sanitizers,
-    Scoring, Selection, Shard, Tests, Tools,
+    Build, BuildPlan, Flavour, Functions, Manifest, Report, Sanitizers, Scoring, Selection, Tools,
 };
 pub use part::Digests;
 pub use preset::{Preset, UnknownPreset, preset, presets};
@@ -40,6 +42,10 @@ pub use report::{REPORT_HEADER, REPORT_HEADER_CPP, REPORT_TOKEN, REPORT_TOKEN_LE
 pub use source::{
     CrateSource, DebianSource, DirectorySource, GitSource, SdistSource, Source, TarballSource,
     Unidentified, is_commit,
+};
+pub use suite::{
+    Cwd, EmptyGroup, FileGroup, GroupCount, Places, Shard, ShardLimits, Suite, TestHole, TestText,
+    Tests, UnknownProfile,
 };
 
 #[cfg(test)]

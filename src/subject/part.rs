@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::REPORT_HEADER;
-use super::manifest::{Flavour, Manifest, Parser, Report, Shard};
+use super::manifest::{Flavour, Manifest, Report};
+use super::suite::{Cwd, Shard, ShardLimits};
 use super::template::Template;
 use crate::digest::Digest;
 
@@ -54,11 +55,17 @@ struct HarnessPart<'a> {
 #[derive(Serialize)]
 struct ShardPart<'a> {
     part: &'static str,
-    argv: &'a [String],
+    argv: Vec<&'a str>,
     cwd: &'a str,
-    env: &'a BTreeMap<String, String>,
+    env: BTreeMap<&'a str, &'a str>,
+    file: Option<&'a str>,
+    writable: &'a [String],
     cpu_seconds: u32,
     wall_seconds: u32,
+    memory_mib: u32,
+    scratch_mib: u32,
+    processes: u32,
+    file_mib: u32,
     report: &'static str,
     options: Option<&'a BTreeMap<String, String>>,
     leaks: bool,
@@ -67,15 +74,18 @@ struct ShardPart<'a> {
 #[derive(Serialize)]
 struct TestsPart<'a> {
     part: &'static str,
-    shards: Vec<(&'a str, ShardPart<'a>)>,
+    /// With their names and whether they may be empty, which no run depends on.
+    shards: Vec<(&'a str, bool, ShardPart<'a>)>,
+    files: Vec<FilesPart<'a>>,
 }
 
 #[derive(Serialize)]
-struct ParserPart<'a> {
-    part: &'static str,
-    pass: &'a [String],
-    fail: &'a [String],
-    skip: &'a [String],
+struct FilesPart<'a> {
+    include: &'a [String],
+    exclude: &'a [String],
+    name: &'a str,
+    may_be_empty: bool,
+    shard: ShardPart<'a>,
 }
 
 #[derive(Serialize)]
@@ -131,25 +141,32 @@ impl Manifest {
         json(&self.shard_fields(shard, flavour))
     }
 
-    /// The whole suite on the sanitized flavour: names and parts of all shards, in order.
+    /// The whole suite on the sanitized flavour: names and parts of all shards and groups of files,
+    /// in order.
     pub fn tests_part(&self) -> Vec<u8> {
         let fields = |s| self.shard_fields(s, Flavour::Sanitized);
         let shards = self.tests.shards.iter();
+        let groups = self.tests.files.iter();
         json(&TestsPart {
-            part: "subject/tests 1",
-            shards: shards.map(|s| (s.name.as_str(), fields(s))).collect(),
+            part: "subject/tests 2",
+            shards: shards
+                .map(|s| (s.name.as_str(), s.may_be_empty, fields(s)))
+                .collect(),
+            files: groups
+                .map(|group| FilesPart {
+                    include: group.include.patterns(),
+                    exclude: group.exclude.patterns(),
+                    name: &group.shard.name,
+                    may_be_empty: group.shard.may_be_empty,
+                    shard: fields(&group.shard),
+                })
+                .collect(),
         })
     }
 
     /// How a report is read.
     pub fn parser_part(&self) -> Vec<u8> {
-        let Parser::Lines(lines) = &self.tests.parser;
-        json(&ParserPart {
-            part: "subject/parser/lines 1",
-            pass: &lines.pass,
-            fail: &lines.fail,
-            skip: &lines.skip,
-        })
+        self.tests.parser.canonical()
     }
 
     /// What the population depends on, apart from source and extractor.
@@ -195,17 +212,32 @@ impl Manifest {
 
     fn shard_fields<'a>(&'a self, shard: &'a Shard, flavour: Flavour) -> ShardPart<'a> {
         let sanitized = flavour == Flavour::Sanitized;
+        let ShardLimits {
+            cpu_seconds,
+            wall_seconds,
+            memory_mib,
+            scratch_mib,
+            processes,
+            file_mib,
+        } = shard.limits;
+        let env = shard.env.iter();
         ShardPart {
-            part: "subject/shard 1",
-            argv: &shard.argv,
-            cwd: &shard.cwd,
-            env: &shard.env,
-            cpu_seconds: shard.cpu_seconds,
-            wall_seconds: shard.wall_seconds,
-            report: match self.tests.report {
-                Report::Stdout => "stdout",
-                Report::Results => "results",
+            part: "subject/shard 2",
+            argv: shard.argv.iter().map(Template::source).collect(),
+            cwd: match &shard.cwd {
+                Cwd::Tree(path) => path,
+                Cwd::Scratch => "{scratch}",
             },
+            env: env.map(|(k, v)| (k.as_str(), v.source())).collect(),
+            file: shard.file.as_deref(),
+            writable: &shard.writable,
+            cpu_seconds,
+            wall_seconds,
+            memory_mib,
+            scratch_mib,
+            processes,
+            file_mib,
+            report: self.tests.report.name(),
             options: sanitized.then_some(&self.sanitizers.options),
             leaks: sanitized && self.sanitizers.leaks,
         }
@@ -220,7 +252,7 @@ fn json<T: Serialize>(part: &T) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject::read::tests::EXAMPLE;
+    use crate::subject::read::reading_tests::EXAMPLE;
 
     fn changed(from: &str, to: &str) -> [bool; 6] {
         let before = Manifest::parse(EXAMPLE, "m").unwrap().digests();
@@ -243,6 +275,21 @@ mod tests {
     fn a_change_reaches_exactly_the_stages_that_depend_on_it() {
         let (yes, no) = (true, false);
         for (from, to, expected) in [
+            (
+                "cpu-seconds = 10",
+                "cpu-seconds = 10\nmemory-mib = 64",
+                [no, no, yes, no, no, no],
+            ),
+            (
+                "cpu-seconds = 10",
+                "cpu-seconds = 10\nwritable = [\"test\"]",
+                [no, no, yes, no, no, no],
+            ),
+            (
+                "cpu-seconds = 10",
+                "cpu-seconds = 10\nmay-be-empty = true",
+                [no, no, yes, no, no, no],
+            ),
             ("penalty = 0.69", "penalty = 0.7", [no, no, no, no, no, yes]),
             (
                 "per-iteration = 8",
@@ -323,7 +370,7 @@ mod tests {
         ];
         insta::assert_snapshot!(parts.join("\n"), @r##"
         {"part":"subject/build 1","configure":[["./configure","CC={cc}","CFLAGS={cflags}"]],"build":[["make","-j{jobs}"],["{cc}","{cflags}","-o","t","test/t.c","{ldflags}"]],"env":{"HOSTCC":"{cc}","LC_ALL":"C"},"cflags":["-O0","-fsanitize=address"],"ldflags":["-lm","-fsanitize=address"],"harness":{"globs":["test/*.c"],"header":"HEADER"}}
-        {"part":"subject/tests 1","shards":[["unit",{"part":"subject/shard 1","argv":["./t"],"cwd":".","env":{},"cpu_seconds":10,"wall_seconds":30,"report":"results","options":{"ASAN_OPTIONS":"allocator_may_return_null=1"},"leaks":true}],["files",{"part":"subject/shard 1","argv":["../t","--all"],"cwd":"test/data","env":{"TZ":"UTC"},"cpu_seconds":60,"wall_seconds":90,"report":"results","options":{"ASAN_OPTIONS":"allocator_may_return_null=1"},"leaks":true}]]}
+        {"part":"subject/tests 2","shards":[["unit",false,{"part":"subject/shard 2","argv":["./t"],"cwd":".","env":{},"file":null,"writable":[],"cpu_seconds":10,"wall_seconds":30,"memory_mib":2048,"scratch_mib":256,"processes":64,"file_mib":256,"report":"results","options":{"ASAN_OPTIONS":"allocator_may_return_null=1"},"leaks":true}],["files",false,{"part":"subject/shard 2","argv":["../t","--all"],"cwd":"test/data","env":{"TZ":"UTC"},"file":null,"writable":[],"cpu_seconds":60,"wall_seconds":90,"memory_mib":2048,"scratch_mib":256,"processes":64,"file_mib":256,"report":"results","options":{"ASAN_OPTIONS":"allocator_may_return_null=1"},"leaks":true}]],"files":[]}
         {"part":"subject/parser/lines 1","pass":["^ok (?<name>.*)"],"fail":["^not ok (?<name>.*)"],"skip":["(?<name>.*) # SKIP"]}
         {"part":"subject/functions 1","include":["src/**/*.c"],"exclude":["src/gen/**"],"harness":["test/*.c"],"min_tokens":10,"max_tokens":256}
         {"part":"subject/scoring 1","functions_per_iteration":8,"penalty":"0.69","iterations":200}

@@ -3,21 +3,16 @@
 use toml::de::DeTable;
 
 use super::check::{
-    all, arguments, choice, commands, defaulted, flags, globs, identifier, ok, patterns, template,
-    valid, variable, whole,
+    all, commands, defaulted, flags, globs, identifier, template, valid, variable, whole,
 };
 use super::globs::Globs;
-use super::manifest::{
-    Build, Functions, LineParser, Manifest, Parser, Report, Sanitizers, Scoring, Shard, Tests,
-};
-use super::path;
+use super::manifest::{Build, Functions, Manifest, Sanitizers, Scoring};
 use super::problem::{Problem, Problems, suggest};
+use super::read_suite::tests;
 use super::source::source;
 use super::toml_tree::{At, Log, Section};
 use crate::lang::LanguageId;
 
-/// The largest limit of time: a week, in seconds.
-const MAX_SECONDS: i64 = 7 * 24 * 3600;
 /// Iterations unless the manifest says otherwise.
 const ITERATIONS: u32 = 1000;
 /// Bounds of a function in tokens unless the manifest says otherwise; the upper one is exclusive.
@@ -161,100 +156,6 @@ fn sanitizer_options(log: &Log<'_>, value: At<String>) -> Option<String> {
     Some(value.value)
 }
 
-fn tests(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Tests> {
-    s.require("report", "report = \"stdout\"");
-    let report = s.text("report").and_then(|r| {
-        let known = [("stdout", Report::Stdout), ("results", Report::Results)];
-        choice(log, &r, &known)
-    });
-    let harness = globs(log, &mut s, "harness", &[]);
-    if report == Some(Report::Results) && harness.as_ref().is_some_and(Globs::is_empty) {
-        s.say(
-            "report = \"results\" needs `harness`: which files are the test programs' own",
-            Some("write for example `harness = [\"test/*.c\"]`".into()),
-        );
-    }
-    s.require("parser", "[tests.parser]");
-    let parser = s.table("parser").and_then(|p| parser(log, p));
-    s.require("shard", "[[tests.shard]]");
-    let shards = s.tables("shard").and_then(|shards| {
-        if shards.is_empty() {
-            s.say("no shard: at least one test program is needed", None);
-        }
-        let mut names = Vec::new();
-        all(shards.into_iter().map(|one| shard(log, one, &mut names)))
-    });
-    s.finish();
-    Some(Tests {
-        shards: shards?,
-        parser: parser?,
-        report: report?,
-        harness: harness?,
-    })
-}
-
-fn shard(log: &Log<'_>, mut s: Section<'_, '_, '_>, names: &mut Vec<String>) -> Option<Shard> {
-    s.require("name", "name = \"unit\"");
-    let name = s.text("name").and_then(|n| {
-        if names.contains(&n.value) {
-            let message = format!("another shard is called `{}` too", n.value);
-            log.at(&n, message, None);
-            return None;
-        }
-        names.push(n.value.clone());
-        identifier(log, n)
-    });
-    s.require("argv", "argv = [\"./run-tests\"]");
-    let argv = s.texts("argv").and_then(|argv| arguments(log, argv));
-    let cwd = match s.has("cwd") {
-        false => Some(".".to_string()),
-        true => s.text("cwd").and_then(|p| {
-            let checked = path::check_directory(&p.value).map_err(|e| e.to_string());
-            ok(log, p, checked)
-        }),
-    };
-    let env = s.text_map("env").and_then(|map| {
-        all(map.into_iter().map(|(name, value)| {
-            variable(log, &name, &value)?;
-            Some((name, value.value))
-        }))
-    });
-    s.require("cpu-seconds", "cpu-seconds = 60");
-    let cpu_seconds = whole(log, &mut s, "cpu-seconds", 1, MAX_SECONDS);
-    s.require("wall-seconds", "wall-seconds = 120");
-    let wall_seconds = whole(log, &mut s, "wall-seconds", 1, MAX_SECONDS);
-    s.finish();
-    Some(Shard {
-        name: name?,
-        argv: argv?,
-        cwd: cwd?,
-        env: env?.into_iter().collect(),
-        cpu_seconds: cpu_seconds?,
-        wall_seconds: wall_seconds?,
-    })
-}
-
-fn parser(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Parser> {
-    s.require("type", "type = \"lines\"");
-    let kind = s
-        .text("type")
-        .and_then(|t| choice(log, &t, &[("lines", ())]));
-    s.require("pass", "pass = ['^ok (?<name>.*)']");
-    if let Some(pass) = s.texts("pass").filter(|p| p.value.is_empty()) {
-        log.at(&pass, "at least one pattern is needed", None);
-    }
-    let pass = patterns(log, &mut s, "pass");
-    let fail = patterns(log, &mut s, "fail");
-    let skip = patterns(log, &mut s, "skip");
-    s.finish();
-    kind?;
-    Some(Parser::Lines(LineParser {
-        pass: pass?,
-        fail: fail?,
-        skip: skip?,
-    }))
-}
-
 fn functions(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Functions> {
     let include = globs(log, &mut s, "include", &["**/*.c"]);
     if include.as_ref().is_some_and(Globs::is_empty) {
@@ -340,4 +241,4 @@ fn scoring(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Scoring> {
 
 #[cfg(test)]
 #[path = "read_tests.rs"]
-pub(super) mod tests;
+pub(super) mod reading_tests;

@@ -1,7 +1,7 @@
 //! What authors of manifests see: a good one read, and every kind of mistake with its place.
 
 use super::*;
-use crate::subject::Source;
+use crate::subject::{Cwd, Source};
 use proptest::prelude::*;
 
 pub(in crate::subject) const EXAMPLE: &str = r##"# A comment
@@ -84,9 +84,9 @@ fn the_example_reads_as_written() {
         m.sanitizers.options["ASAN_OPTIONS"],
         "allocator_may_return_null=1"
     );
-    assert_eq!(m.tests.shards[0].cwd, ".");
-    assert_eq!(m.tests.shards[1].env["TZ"], "UTC");
-    assert_eq!(m.tests.shards[1].wall_seconds, 90);
+    assert_eq!(m.tests.shards[0].cwd, Cwd::Tree(".".into()));
+    assert_eq!(m.tests.shards[1].env["TZ"].source(), "UTC");
+    assert_eq!(m.tests.shards[1].limits.wall_seconds, 90);
     assert_eq!(m.scoring.penalty, Some(0.69));
     let tools = crate::subject::Tools {
         cc: "gcc".into(),

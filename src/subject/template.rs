@@ -4,6 +4,8 @@
 //! An argument that is nothing but `{cflags}` or `{ldflags}` becomes one argument for each flag,
 //! possibly none; inside a longer argument the flags are joined by spaces, as make and cmake
 //! expect them. Flags therefore must not contain white space (checked when a manifest is read).
+//!
+//! The commands of tests have placeholders of their own, [`super::suite::TestHole`].
 
 use std::fmt;
 
@@ -26,9 +28,14 @@ pub enum Placeholder {
     Ldflags,
 }
 
-impl Placeholder {
+/// A set of placeholders.
+pub trait Hole: Copy + 'static {
     /// All names, as written between braces.
-    pub const NAMES: [(&'static str, Placeholder); 7] = [
+    const NAMES: &'static [(&'static str, Self)];
+}
+
+impl Hole for Placeholder {
+    const NAMES: &'static [(&'static str, Placeholder)] = &[
         ("cc", Placeholder::Cc),
         ("cxx", Placeholder::Cxx),
         ("ar", Placeholder::Ar),
@@ -37,25 +44,19 @@ impl Placeholder {
         ("cflags", Placeholder::Cflags),
         ("ldflags", Placeholder::Ldflags),
     ];
-
-    fn named(name: &str) -> Option<Placeholder> {
-        Self::NAMES
-            .into_iter()
-            .find_map(|(n, p)| (n == name).then_some(p))
-    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Piece {
+enum Piece<H> {
     Text(String),
-    Hole(Placeholder),
+    Hole(H),
 }
 
 /// One argument or environment value, parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Template {
+pub struct Template<H = Placeholder> {
     source: String,
-    pieces: Vec<Piece>,
+    pieces: Vec<Piece<H>>,
 }
 
 /// Why a text is not a template.
@@ -69,9 +70,9 @@ pub enum BadTemplate {
     LoneBrace(char),
 }
 
-impl Template {
+impl<H: Hole> Template<H> {
     /// Parses `source`.
-    pub fn parse(source: &str) -> Result<Template, BadTemplate> {
+    pub fn parse(source: &str) -> Result<Template<H>, BadTemplate> {
         let mut pieces = Vec::new();
         let mut text = String::new();
         let mut rest = source;
@@ -91,12 +92,12 @@ impl Template {
             let Some((name, after)) = rest.split_once('}').filter(|_| brace == '{') else {
                 return Err(BadTemplate::LoneBrace(brace));
             };
-            let hole =
-                Placeholder::named(name).ok_or_else(|| BadTemplate::Unknown(name.to_string()))?;
+            let known = H::NAMES.iter().find(|(known, _)| *known == name);
+            let hole = known.ok_or_else(|| BadTemplate::Unknown(name.to_string()))?;
             if !text.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut text)));
             }
-            pieces.push(Piece::Hole(hole));
+            pieces.push(Piece::Hole(hole.1));
             rest = after;
         }
         text.push_str(rest);
@@ -114,6 +115,27 @@ impl Template {
         &self.source
     }
 
+    /// The placeholders in it, in order.
+    pub fn holes(&self) -> impl Iterator<Item = H> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Hole(hole) => Some(*hole),
+        })
+    }
+
+    /// The text with `value` in the place of each placeholder.
+    pub fn fill<'a>(&'a self, value: impl Fn(H) -> &'a str) -> String {
+        self.pieces
+            .iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => text.as_str(),
+                Piece::Hole(hole) => value(*hole),
+            })
+            .collect()
+    }
+}
+
+impl Template {
     /// The one text this stands for, flags joined by spaces.
     pub fn expand(&self, values: &Values<'_>) -> String {
         self.pieces
@@ -134,7 +156,7 @@ impl Template {
     }
 }
 
-impl fmt::Display for Template {
+impl<H> fmt::Display for Template<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.source)
     }
@@ -178,6 +200,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn parse(source: &str) -> Result<Template, BadTemplate> {
+        Template::parse(source)
+    }
+
     fn values<'a>(cflags: &'a [String], ldflags: &'a [String]) -> Values<'a> {
         Values {
             cc: "gcc",
@@ -194,7 +220,7 @@ mod tests {
     fn flags_alone_are_spliced_and_within_text_are_joined() {
         let flags = ["-O0".to_string(), "-g1".to_string()];
         let v = values(&flags, &[]);
-        let args = |s: &str| Template::parse(s).unwrap().arguments(&v);
+        let args = |s: &str| parse(s).unwrap().arguments(&v);
         assert_eq!(args("{cflags}"), ["-O0", "-g1"]);
         assert_eq!(args("{ldflags}"), [""; 0]);
         assert_eq!(args("-DFLAGS={cflags}"), ["-DFLAGS=-O0 -g1"]);
@@ -205,25 +231,22 @@ mod tests {
 
     #[test]
     fn what_is_no_placeholder_is_refused() {
-        assert_eq!(
-            Template::parse("{cflag}"),
-            Err(BadTemplate::Unknown("cflag".into()))
-        );
-        assert_eq!(Template::parse("a{cc"), Err(BadTemplate::LoneBrace('{')));
-        assert_eq!(Template::parse("a}b"), Err(BadTemplate::LoneBrace('}')));
+        assert_eq!(parse("{cflag}"), Err(BadTemplate::Unknown("cflag".into())));
+        assert_eq!(parse("a{cc"), Err(BadTemplate::LoneBrace('{')));
+        assert_eq!(parse("a}b"), Err(BadTemplate::LoneBrace('}')));
     }
 
     proptest! {
         #[test]
         fn doubled_braces_give_any_text_back(text in "[a-z{}\\PC]{0,30}") {
             let doubled = text.replace('{', "{{").replace('}', "}}");
-            let template = Template::parse(&doubled).unwrap();
+            let template = parse(&doubled).unwrap();
             prop_assert_eq!(template.expand(&values(&[], &[])), text);
         }
 
         #[test]
         fn parsing_never_panics(text in "[{}a-z]{0,40}") {
-            let _ = Template::parse(&text);
+            let _ = parse(&text);
         }
     }
 }

@@ -110,6 +110,10 @@ impl<'a, 'i, 't> Section<'a, 'i, 't> {
     pub fn integer(&mut self, key: &'static str) -> Option<At<i64>> {
         let node = self.node(key)?;
         let key = self.name(key);
+        self.whole(node, key)
+    }
+
+    fn whole(&self, node: &Node<'_>, key: String) -> Option<At<i64>> {
         let DeValue::Integer(n) = node.get_ref() else {
             return self.wrong(node, key, "a whole number");
         };
@@ -146,6 +150,21 @@ impl<'a, 'i, 't> Section<'a, 'i, 't> {
     pub fn texts(&mut self, key: &'static str) -> Option<Texts> {
         let node = self.node(key)?;
         as_texts(self.log, node, self.name(key))
+    }
+
+    pub fn integers(&mut self, key: &'static str) -> Option<At<Vec<At<i64>>>> {
+        let node = self.node(key)?;
+        let key = self.name(key);
+        let DeValue::Array(nodes) = node.get_ref() else {
+            return self.wrong(node, key, "a list of whole numbers");
+        };
+        let read: Vec<_> = nodes
+            .iter()
+            .enumerate()
+            .map(|(i, node)| self.whole(node, format!("{key}[{i}]")))
+            .collect();
+        let all: Option<Vec<_>> = read.into_iter().collect();
+        Some(at(node, key, all?))
     }
 
     /// A list of lists of texts.

@@ -348,6 +348,59 @@ fn another_toolchain_keeps_every_reply() {
     assert_eq!(asked.kinds(), kinds);
 }
 
+/// What is wanted when `after` comes after `before` in one process, with the items by kind.
+fn wanted(before: &World, after: &World) -> Wanted {
+    let Settled { mut workbench, .. } = settled(before.clone());
+    workbench.apply(after);
+    let (_, waves) = workbench.settle();
+    oracle::items(waves.iter().flatten())
+}
+
+#[test]
+fn another_profile_runs_what_it_adds_and_nothing_when_it_takes_away() {
+    let mut quick = small();
+    quick.tested = Some("src/*.c".into());
+    let mut full = quick.clone();
+    full.profile = Some("full".into());
+    let more = wanted(&quick, &full);
+    assert_eq!(more.keys().collect::<Vec<_>>(), ["oss/run"]);
+    // Of the unchanged program, three runs of each of the five files.
+    let runs = &more["oss/run"];
+    assert!(runs.len() > 3 * 5);
+    assert!(runs.iter().all(|run| run.contains("src/part")), "{runs:?}");
+    assert_eq!(wanted(&full, &quick), Wanted::new());
+}
+
+#[test]
+fn a_new_file_of_a_group_is_a_new_shard() {
+    let mut before = small();
+    before.tested = Some("src/*.c".into());
+    before.profile = Some("full".into());
+    let mut after = before.clone();
+    let mut file = after.files[4].clone();
+    file.path = "src/part009.c".into();
+    for f in &mut file.functions {
+        f.name = format!("{}_too", f.name);
+    }
+    after.files.push(file);
+    // Tests may read any file of the tree, so all shards run again on another tree; the new one
+    // is among them.
+    let runs = &wanted(&before, &after)["oss/run"];
+    for shard in ["first", "second", "src/part000.c", "src/part009.c"] {
+        assert!(runs.iter().any(|run| run.contains(shard)), "{shard}");
+    }
+    let mut narrower = before.clone();
+    narrower.tested = Some("src/part00[0-3].c".into());
+    assert_eq!(wanted(&before, &narrower), Wanted::new());
+    let added = wanted(&narrower, &before);
+    assert_eq!(added.keys().collect::<Vec<_>>(), ["oss/run"]);
+    let runs = &added["oss/run"];
+    assert!(
+        runs.iter().all(|run| run.contains("src/part004.c")),
+        "{runs:?}"
+    );
+}
+
 #[test]
 fn an_edit_taken_back_wants_nothing() {
     let before = small();

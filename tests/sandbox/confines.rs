@@ -137,11 +137,11 @@ fn what_cannot_be_executed_is_a_value_and_what_cannot_be_set_up_is_not() {
     );
     setup(&|command| command.binds[1].host = "/".into(), "never bound");
     setup(
-        &|command| command.collect = Some("/etc/passwd".into()),
+        &|command| command.collect = vec!["/etc/passwd".into()],
         "/tmp/NAME",
     );
     setup(
-        &|command| command.collect = Some("/tmp/a/b".into()),
+        &|command| command.collect = vec!["/tmp/a/b".into()],
         "/tmp/NAME",
     );
     if is_root() {
@@ -331,7 +331,7 @@ fn no_planted_link_is_followed() {
             let mut command = hostile(&["links", lure.to_str().expect("text")]);
             command.binds.push(scratch.bind("/work"));
             command.cwd = "/work".into();
-            command.collect = Some("/tmp/san".into());
+            command.collect = vec!["/tmp/san".into()];
             command.limits.scratch = 4 * MIB;
             let ended = run(sandbox, &command);
             assert_eq!(ended.status, Status::Exited(0), "{}", text(&ended.stdout));
@@ -414,7 +414,7 @@ fn sanitizers_work_inside_and_their_reports_are_collected() {
         let mut command = compiled("asan", words);
         let options = "log_path=/tmp/san:detect_leaks=1:exitcode=23:symbolize=0";
         command.env.insert("ASAN_OPTIONS".into(), options.into());
-        command.collect = Some("/tmp/san.".into());
+        command.collect = vec!["/tmp/san.".into()];
         command.fixed_addresses = true;
         command.limits.memory = 512 * MIB;
         for ended in expect(&command, Status::Exited(23)) {

@@ -118,6 +118,10 @@ pub struct World {
     pub toolchain: String,
     /// The name of the test program's shards.
     pub shards: Vec<String>,
+    /// A glob of files for each of which there is a shard too, in profile `full` only.
+    pub tested: Option<String>,
+    /// The profile that is asked for; `quick` has the shards alone.
+    pub profile: Option<String>,
     /// The pattern by which a passed case is told.
     pub pass: String,
     /// n.
@@ -157,6 +161,8 @@ impl World {
             queries: QuerySet::default(),
             toolchain: "a compiler that exists only here".into(),
             shards: vec!["first".into(), "second".into()],
+            tested: None,
+            profile: None,
             pass: "^OK: (?<name>.*)$".into(),
             per_iteration: 4,
             penalty: 1.0,
@@ -182,6 +188,20 @@ impl World {
             let _ = write!(
                 out,
                 "[[tests.shard]]\nname = \"{shard}\"\nargv = [\"./test\", \"{shard}\"]\n\
+                 cpu-seconds = 10\nwall-seconds = 30\n"
+            );
+        }
+        if let Some(glob) = &self.tested {
+            out = out.replace("[tests]\n", "[tests]\nprofile = \"quick\"\n");
+            for name in self.shards.iter().take(1) {
+                let named = format!("name = \"{name}\"\n");
+                let both = format!("{named}profiles = [\"quick\", \"full\"]\n");
+                out = out.replacen(&named, &both, 1);
+            }
+            let _ = write!(
+                out,
+                "[[tests.files]]\nname = \"each\"\ninclude = [\"{glob}\"]\n\
+                 argv = [\"./test\", \"{{file}}\"]\nprofiles = [\"full\"]\n\
                  cpu-seconds = 10\nwall-seconds = 30\n"
             );
         }

@@ -70,7 +70,9 @@ pub fn adopt(store: &Store, world: &World) -> Digest {
 }
 
 fn manifest(world: &World) -> Arc<Manifest> {
-    Arc::new(Manifest::parse(&world.manifest(), "synthetic").expect("a manifest"))
+    let manifest = Manifest::parse(&world.manifest(), "synthetic").expect("a manifest");
+    let profile = world.profile.as_deref();
+    Arc::new(manifest.with_profile(profile).expect("a known profile"))
 }
 
 impl Workbench {

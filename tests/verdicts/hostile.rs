@@ -250,7 +250,7 @@ fn seen(db: &EngineDb, settings: Settings, subject: Subject, model: Model) -> Re
     let iterations = fold((0..ITERATIONS).map(each))?;
     let mut written = Vec::new();
     for i in 0..ITERATIONS {
-        for job in iteration::jobs_of(db, settings, subject, model, Scoring::Paired, i)? {
+        for (_, job) in iteration::jobs_of(db, settings, subject, model, Scoring::Paired, i)? {
             if job.kind().name == RUN.name {
                 let run: RunDoc = artifact::read(RUN, &db.blob(db.demand(&job)?)?)?;
                 for blob in [run.stdout, run.stderr, run.results, run.sanitizers] {

@@ -10,4 +10,5 @@ mod cpp;
 mod hostile;
 mod shapes;
 mod strict;
+mod suite;
 mod support;

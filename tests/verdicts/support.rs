@@ -8,6 +8,7 @@ use std::sync::Arc;
 use everbench::ask::{COMPLETION, Reply, decode, task};
 use everbench::cancel::Cancel;
 use everbench::engine::{Db, Driver, EngineDb, Executor, Hold, Registry, fold};
+use everbench::exec::fetch::Sources;
 use everbench::exec::runner::Workshop;
 use everbench::exec::toolchain::Toolchain;
 use everbench::exec::trees::Trees;
@@ -113,6 +114,28 @@ impl Lab {
         models: Option<Arc<dyn Executor>>,
         root: impl Fn(&EngineDb, Settings, Subject) -> Result<T, Hold>,
     ) -> T {
+        let (value, hold, failures) = self.driven(models, root);
+        let faults: Vec<_> = hold.faults().iter().map(|f| &f.what).collect();
+        value.unwrap_or_else(|| panic!("{faults:?}\n{failures:?}"))
+    }
+
+    /// Runs everything that `root` lacks, and gives what is wrong with the subject.
+    pub fn fault<T>(
+        &mut self,
+        root: impl Fn(&EngineDb, Settings, Subject) -> Result<T, Hold>,
+    ) -> String {
+        let (value, hold, failures) = self.driven(None, root);
+        assert!(value.is_none(), "nothing is wrong");
+        let fault = hold.faults().first();
+        let fault = fault.unwrap_or_else(|| panic!("{failures:?}"));
+        format!("{}\n  help: {}", fault.what, fault.help)
+    }
+
+    fn driven<T>(
+        &mut self,
+        models: Option<Arc<dyn Executor>>,
+        root: impl Fn(&EngineDb, Settings, Subject) -> Result<T, Hold>,
+    ) -> (Option<T>, Hold, Vec<String>) {
         let registry = self.registry(models);
         let reader = self.store.reader().expect("a reader");
         let ledger = StoreLedger::new(self.store.clone(), &reader, "test");
@@ -130,15 +153,13 @@ impl Lab {
             }
         });
         let driven = driven.unwrap_or_else(|e| panic!("{e}"));
-        let faults: Vec<_> = driven.hold.faults().iter().map(|f| &f.what).collect();
-        driven
-            .value
-            .unwrap_or_else(|| panic!("{faults:?}\n{:?}", driven.failures))
+        let failures = driven.failures.iter().map(|f| format!("{f:?}"));
+        (driven.value, driven.hold, failures.collect())
     }
 
     fn registry(&self, models: Option<Arc<dyn Executor>>) -> Registry {
         let mut registry = Registry::default();
-        everbench::exec::register(&mut registry, &self.shop);
+        everbench::exec::register(&mut registry, &self.shop, Sources::default());
         if let Some(models) = models {
             registry.add(COMPLETION, 60, models);
         }

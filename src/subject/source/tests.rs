@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::digest::Digest;
 use crate::job::{Job, Kind, Nature};
-use crate::subject::read::tests::EXAMPLE;
+use crate::subject::read::reading_tests::EXAMPLE;
 use crate::subject::{Manifest, Source};
 
 fn with(section: &str) -> Result<Source, String> {
