@@ -380,7 +380,7 @@ fn bare(recorded: &Recorded) -> (&str, &str, Vec<&String>) {
 /// Where a product is put that the build has not left in the tree.
 fn kept(made: &Made) -> String {
     let recorded = &made.recorded;
-    let command = [&[recorded.cwd.clone()], recorded.argv.as_slice()].concat();
+    let command = [std::slice::from_ref(&recorded.cwd), &recorded.argv].concat();
     let place = Digest::of(command.join("\0").as_bytes());
     format!(
         "{KEPT}/{}-{}/{}",
