@@ -33,7 +33,7 @@ pub const VERDICT: Kind = Kind {
 /// The same question answered by the subject's own build commands: a [`VerdictDoc`].
 pub const AUDIT: Kind = Kind {
     name: "oss/audit",
-    version: 1,
+    version: 2,
     nature: Nature::Deterministic,
 };
 /// The subject built with a set of functions replaced: a [`ProgramDoc`].
