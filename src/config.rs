@@ -15,7 +15,7 @@ use crate::oss::metrics;
 pub const FILE: &str = "everbench.toml";
 
 /// A project.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// What is tested: `[subject]`, or several `[[subject]]`.

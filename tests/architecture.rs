@@ -28,7 +28,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "report",
-        &["app", "ask", "config", "oss", "stats", "subject"],
+        &["app", "ask", "config", "logs", "oss", "stats", "subject"],
     ),
     (
         "app",

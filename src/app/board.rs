@@ -61,6 +61,16 @@ pub(super) struct SubjectPlan {
     pub(super) iterations: u32,
 }
 
+impl SubjectPlan {
+    /// What reports call its source: a version, or a snapshot's digest.
+    pub(super) fn commit(&self) -> String {
+        match self.origin {
+            Origin::Manifest => self.manifest.source.label(),
+            Origin::Snapshot(digest) => digest.short(),
+        }
+    }
+}
+
 impl Plan {
     pub(super) fn world(&self, reader: &Reader) -> World {
         let db = EngineDb::new(Arc::new(reader.clone()));

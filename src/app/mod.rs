@@ -25,15 +25,19 @@ use crate::store::{Access, Manifest as EvaluationManifest, Store, StoreError, St
 
 mod audit;
 mod board;
+mod check;
 mod error;
 mod lock;
 mod project;
 mod sources;
+mod subjects;
 
 pub use audit::Audited;
 pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
+pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
+pub use subjects::{Known, guess_manifest, known};
 
 use audit::audits;
 use board::{Plan, SubjectPlan};
@@ -305,15 +309,16 @@ impl App {
         tools: Option<&Toolchain>,
     ) -> Result<SubjectPlan, AppError> {
         let run = &self.project.config.run;
-        let manifest = Arc::new(subject.selected(options)?);
+        let subject = &ProjectSubject {
+            manifest: Arc::new(subject.selected(options)?),
+            ..subject.clone()
+        };
+        let manifest = &subject.manifest;
         if let Some(tools) = tools {
-            compilers(&manifest, tools)?;
+            compilers(manifest, tools)?;
         }
         let toolchain: Arc<[u8]> = match tools {
-            Some(tools) => tools
-                .identity_with(&programs(&manifest))?
-                .canonical()
-                .into(),
+            Some(tools) => tools.identity_with(&programs(manifest))?.canonical().into(),
             None => match self.surrounding(&manifest.name, "toolchain")? {
                 Some(bytes) => bytes,
                 None => return Err(nothing_stored()),
@@ -491,10 +496,7 @@ impl App {
             .zip(boards)
             .map(|(subject, board)| SubjectBoard {
                 manifest: subject.manifest.clone(),
-                commit: match subject.origin {
-                    Origin::Manifest => subject.manifest.source.label(),
-                    Origin::Snapshot(digest) => digest.short(),
-                },
+                commit: subject.commit(),
                 board,
             })
             .collect();

@@ -88,7 +88,12 @@ impl Project {
             }
             Err(e) => return Err(AppError::Input(format!("{}: {e}", path.display()))),
         };
-        let config = Config::parse(&text, &path)?;
+        Project::with_config(dir, Config::parse(&text, &path)?)
+    }
+
+    /// A project in `dir` with this in its file.
+    pub(super) fn with_config(dir: &Path, config: Config) -> Result<Project, AppError> {
+        let path = dir.join(config::FILE);
         let mut subjects: Vec<ProjectSubject> = Vec::new();
         for subject in &config.subjects {
             let (manifest, manifest_dir) = read_manifest(dir, subject)?;

@@ -14,6 +14,7 @@ mod run;
 mod score;
 mod show;
 mod store;
+mod subjects;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ enum Command {
     Audit(audit::Args),
     Prompts(prompts::Args),
     Store(store::Args),
+    Subjects(subjects::Args),
 }
 
 /// Runs the program.
@@ -75,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Audit(args) => audit::run(dir, &args),
         Command::Prompts(args) => prompts::run(dir, &args),
         Command::Store(args) => store::run(dir, &args),
+        Command::Subjects(args) => subjects::run(dir, &args),
     };
     match result {
         Ok(code) => ExitCode::from(code),

@@ -14,7 +14,7 @@
 //! - `base`, recorded by `recorder`, understood by `commands` and `products`, looked at by
 //!   `examine`: the unchanged subject
 //! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests, with `writable`
-//! - `warnings`: what the compiler says of a variant that compiles
+//! - `warnings`: what the compiler says of a variant that compiles; `coverage`: what tests execute
 //! - `fetch`, `answer`: sources, and models without a network
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
@@ -23,6 +23,7 @@ pub mod base;
 mod cgroup;
 mod command;
 pub mod commands;
+pub mod coverage;
 mod examine;
 pub mod fetch;
 mod products;
@@ -62,6 +63,8 @@ pub fn register(registry: &mut Registry, shop: &Arc<runner::Workshop>, sources: 
     registry.add(artifact::SOURCE, 100, Arc::new(fetch));
     registry.add(artifact::BASE, 90, Arc::new(base::BaseBuild(shop.clone())));
     registry.add(artifact::RUN, 80, Arc::new(run::TestRun(shop.clone())));
+    let coverage = coverage::CoverageRun(shop.clone());
+    registry.add(artifact::COVERAGE, 30, Arc::new(coverage));
     registry.add(
         artifact::PROGRAM,
         70,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::runner::{Call, Workshop, end_doc, host};
 use super::writable::Copies;
-use super::{Collected, Ended, Limit, Limits, Status};
+use super::{Bind, Collected, Ended, Limit, Limits, Status};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
@@ -26,128 +26,149 @@ pub struct TestRun(pub Arc<Workshop>);
 
 impl Executor for TestRun {
     fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
-        let shop = &self.0;
-        let tree = super::base::tree(shop, job.material("base"), context)?;
-        let mut over = Vec::new();
-        if let Some(program) = job.try_material("program") {
-            let digest = (context.output)(program)?.ok_or_else(|| {
-                Failure::Transient("the program is not in the store any more".into())
-            })?;
-            let doc: ProgramDoc =
-                serde_json::from_slice(&(context.blob)(digest)?).map_err(|e| Failure::Fatal {
-                    what: format!("the program's document cannot be read: {e}"),
-                    help: "run `everbench store verify`".into(),
-                })?;
-            let folder = super::program::files(shop, program, &doc, context)?;
-            over.extend(
-                doc.files
-                    .iter()
-                    .map(|f| (f.path.clone(), folder.join(&f.path))),
-            );
-        }
-        let cwd = job.text("cwd");
-        let mut argv: Vec<String> = words(job.list("argv"));
-        if let Some(first) = argv.first_mut()
-            && first.contains('/')
-            && !first.starts_with('/')
-        {
-            *first = format!("{TREE}/{}", first.trim_start_matches("./"));
-        }
-        // Test programs with the header report in frames, which carry a token of this run.
-        let token = match job.material("base").list("harness") {
-            [] => None,
-            _ => Some(fresh_token().map_err(host("drawing a token"))?),
-        };
-        let mut env = environment(job);
-        if let Some(symbolizer) = &shop.tools.symbolizer {
-            // Standalone UBSan has a variable of its own.
-            for name in ["ASAN_SYMBOLIZER_PATH", "UBSAN_SYMBOLIZER_PATH"] {
-                env.insert(name.into(), symbolizer.display().to_string());
-            }
-        }
-        env.extend(token.iter().map(|t| (REPORT_TOKEN.to_string(), t.clone())));
-        let directories = words(job.list("writable"));
-        let copies = match directories.as_slice() {
-            [] => None,
-            directories => Some(Copies::new(shop, &tree, &over, directories)?),
-        };
-        let make = || copies.as_ref().map_or(Ok(()), Copies::make);
-        let mib = |name: &str| u64::try_from(job.int(name)).unwrap_or(0) << 20;
-        let to_file = job.text("report") == Report::File.name();
-        let mut collect = vec![SANITIZER_LOG.to_string()];
-        collect.extend(to_file.then(|| RESULTS_FILE.to_string()));
-        let call = Call {
-            argv,
-            cwd: match cwd {
-                SCRATCH => SCRATCH.to_string(),
-                "." => TREE.to_string(),
-                cwd => format!("{TREE}/{cwd}"),
-            },
-            tree: &tree,
-            tree_writable: false,
-            writable: copies.as_ref().map_or(Vec::new(), |c| c.places().to_vec()),
-            over: copies.as_ref().map_or(over.clone(), Copies::outside),
-            out: None,
-            binds: Vec::new(),
-            env,
-            limits: Limits {
-                cpu: seconds(job.int("cpu-seconds")),
-                wall: seconds(job.int("wall-seconds")),
-                memory: mib("memory-mib"),
-                processes: u32::try_from(job.int("processes")).unwrap_or(0),
-                output: 16 << 20,
-                results: RESULTS,
-                file_size: mib("file-mib"),
-                scratch: mib("scratch-mib"),
-                disk: mib("scratch-mib"),
-                stack: 8 << 20,
-            },
-            results: true,
-            collect,
-            folders: match job.inputs().get("scratch") {
-                Some(Value::Bool(true)) => vec![SCRATCH.to_string()],
-                _ => Vec::new(),
-            },
-            before: Some(&make),
-        };
-        let mut ended = shop.run(&call, context.cancel)?;
-        if to_file {
-            report_file(&mut ended);
-        }
-        let results = match &token {
-            Some(token) => reported(&ended.results, token),
-            None => ended.results,
-        };
-        let mut collected = ended.collected;
-        collected.retain(|c| {
-            c.path
-                .as_os_str()
-                .as_bytes()
-                .starts_with(SANITIZER_LOG.as_bytes())
-        });
-        // The names end in process ids; what matters is the order in which the processes started.
-        collected.sort_by_key(|c| (c.path.as_os_str().len(), c.path.clone()));
-        let mut sanitizers = Vec::new();
-        for file in collected {
-            match file.content {
-                Ok(text) => sanitizers.extend(text),
-                // A log that cannot be had is itself something to see.
-                Err(why) => sanitizers
-                    .extend(format!("everbench: {}: {why}\n", file.path.display()).into_bytes()),
-            }
-        }
-        let doc = RunDoc {
-            end: end_doc(&ended.status),
-            stdout: Digest::of(&ended.stdout),
-            stderr: Digest::of(&ended.stderr),
-            results: Digest::of(&results),
-            sanitizers: Digest::of(&sanitizers),
-        };
-        Ok(Output {
-            bytes: artifact::write(&doc),
-            blobs: vec![ended.stdout, ended.stderr, results, sanitizers],
-        })
+        let Tested { ended, token } = tested(&self.0, job, context, environment(job), Vec::new())?;
+        document(ended, token)
     }
+}
+
+/// A run that ended.
+pub(super) struct Tested {
+    pub(super) ended: Ended,
+    /// The token of its report, if it has one.
+    token: Option<String>,
+}
+
+/// Runs the shard of `job` with this environment and these further mounts.
+pub(super) fn tested(
+    shop: &Workshop,
+    job: &Job,
+    context: &Context<'_>,
+    mut env: BTreeMap<String, String>,
+    binds: Vec<Bind>,
+) -> Result<Tested, Failure> {
+    let tree = super::base::tree(shop, job.material("base"), context)?;
+    let mut over = Vec::new();
+    if let Some(program) = job.try_material("program") {
+        let digest = (context.output)(program)?
+            .ok_or_else(|| Failure::Transient("the program is not in the store any more".into()))?;
+        let doc: ProgramDoc =
+            serde_json::from_slice(&(context.blob)(digest)?).map_err(|e| Failure::Fatal {
+                what: format!("the program's document cannot be read: {e}"),
+                help: "run `everbench store verify`".into(),
+            })?;
+        let folder = super::program::files(shop, program, &doc, context)?;
+        over.extend(
+            doc.files
+                .iter()
+                .map(|f| (f.path.clone(), folder.join(&f.path))),
+        );
+    }
+    let cwd = job.text("cwd");
+    let mut argv: Vec<String> = words(job.list("argv"));
+    if let Some(first) = argv.first_mut()
+        && first.contains('/')
+        && !first.starts_with('/')
+    {
+        *first = format!("{TREE}/{}", first.trim_start_matches("./"));
+    }
+    // Test programs with the header report in frames, which carry a token of this run.
+    let token = match job.material("base").list("harness") {
+        [] => None,
+        _ => Some(fresh_token().map_err(host("drawing a token"))?),
+    };
+    if let Some(symbolizer) = &shop.tools.symbolizer {
+        // Standalone UBSan has a variable of its own.
+        for name in ["ASAN_SYMBOLIZER_PATH", "UBSAN_SYMBOLIZER_PATH"] {
+            env.insert(name.into(), symbolizer.display().to_string());
+        }
+    }
+    env.extend(token.iter().map(|t| (REPORT_TOKEN.to_string(), t.clone())));
+    let directories = words(job.list("writable"));
+    let copies = match directories.as_slice() {
+        [] => None,
+        directories => Some(Copies::new(shop, &tree, &over, directories)?),
+    };
+    let make = || copies.as_ref().map_or(Ok(()), Copies::make);
+    let mib = |name: &str| u64::try_from(job.int(name)).unwrap_or(0) << 20;
+    let to_file = job.text("report") == Report::File.name();
+    let mut collect = vec![SANITIZER_LOG.to_string()];
+    collect.extend(to_file.then(|| RESULTS_FILE.to_string()));
+    let call = Call {
+        argv,
+        cwd: match cwd {
+            SCRATCH => SCRATCH.to_string(),
+            "." => TREE.to_string(),
+            cwd => format!("{TREE}/{cwd}"),
+        },
+        tree: &tree,
+        tree_writable: false,
+        writable: copies.as_ref().map_or(Vec::new(), |c| c.places().to_vec()),
+        over: copies.as_ref().map_or(over.clone(), Copies::outside),
+        out: None,
+        binds,
+        env,
+        limits: Limits {
+            cpu: seconds(job.int("cpu-seconds")),
+            wall: seconds(job.int("wall-seconds")),
+            memory: mib("memory-mib"),
+            processes: u32::try_from(job.int("processes")).unwrap_or(0),
+            output: 16 << 20,
+            results: RESULTS,
+            file_size: mib("file-mib"),
+            scratch: mib("scratch-mib"),
+            disk: mib("scratch-mib"),
+            stack: 8 << 20,
+        },
+        results: true,
+        collect,
+        folders: match job.inputs().get("scratch") {
+            Some(Value::Bool(true)) => vec![SCRATCH.to_string()],
+            _ => Vec::new(),
+        },
+        before: Some(&make),
+    };
+    let mut ended = shop.run(&call, context.cancel)?;
+    if to_file {
+        report_file(&mut ended);
+    }
+    Ok(Tested { ended, token })
+}
+
+/// What a run brought back, raw.
+fn document(ended: Ended, token: Option<String>) -> Result<Output, Failure> {
+    let results = match &token {
+        Some(token) => reported(&ended.results, token),
+        None => ended.results,
+    };
+    let mut collected = ended.collected;
+    collected.retain(|c| {
+        c.path
+            .as_os_str()
+            .as_bytes()
+            .starts_with(SANITIZER_LOG.as_bytes())
+    });
+    // The names end in process ids; what matters is the order in which the processes started.
+    collected.sort_by_key(|c| (c.path.as_os_str().len(), c.path.clone()));
+    let mut sanitizers = Vec::new();
+    for file in collected {
+        match file.content {
+            Ok(text) => sanitizers.extend(text),
+            // A log that cannot be had is itself something to see.
+            Err(why) => sanitizers
+                .extend(format!("everbench: {}: {why}\n", file.path.display()).into_bytes()),
+        }
+    }
+    let doc = RunDoc {
+        end: end_doc(&ended.status),
+        stdout: Digest::of(&ended.stdout),
+        stderr: Digest::of(&ended.stderr),
+        results: Digest::of(&results),
+        sanitizers: Digest::of(&sanitizers),
+    };
+    Ok(Output {
+        bytes: artifact::write(&doc),
+        blobs: vec![ended.stdout, ended.stderr, results, sanitizers],
+    })
 }
 
 /// Puts what the test runner wrote to its file in the place of what came on the descriptor. The code
@@ -200,21 +221,29 @@ fn environment(job: &Job) -> BTreeMap<String, String> {
         ),
         ("LSAN_OPTIONS".to_string(), "exitcode=0".to_string()),
     ]);
-    for pair in job.list("env") {
-        if let Value::List(pair) = pair
-            && let [Value::Text(name), Value::Text(value)] = pair.as_slice()
-        {
-            let slot = env.entry(name.clone()).or_default();
-            // A subject's own options come after ours, so that they win.
-            if name.ends_with("SAN_OPTIONS") && !slot.is_empty() {
-                slot.push(':');
-                slot.push_str(value);
-            } else {
-                slot.clone_from(value);
-            }
+    for (name, value) in own_environment(job) {
+        let slot = env.entry(name.clone()).or_default();
+        // A subject's own options come after ours, so that they win.
+        if name.ends_with("SAN_OPTIONS") && !slot.is_empty() {
+            slot.push(':');
+            slot.push_str(&value);
+        } else {
+            *slot = value;
         }
     }
     env
+}
+
+/// What the job says of the environment.
+pub(super) fn own_environment(job: &Job) -> BTreeMap<String, String> {
+    let pair = |value: &Value| match value {
+        Value::List(pair) => match pair.as_slice() {
+            [Value::Text(name), Value::Text(value)] => Some((name.clone(), value.clone())),
+            _ => None,
+        },
+        _ => None,
+    };
+    job.list("env").iter().filter_map(pair).collect()
 }
 
 fn words(values: &[Value]) -> Vec<String> {

@@ -72,6 +72,28 @@ pub struct Call<'a> {
     pub before: Option<&'a dyn Fn() -> Result<(), Failure>>,
 }
 
+impl<'a> Call<'a> {
+    /// A command in the root of a tree that it only reads, within a compiler's limits.
+    pub fn on(tree: &'a Path, argv: Vec<String>) -> Call<'a> {
+        Call {
+            argv,
+            cwd: TREE.into(),
+            tree,
+            tree_writable: false,
+            writable: Vec::new(),
+            over: Vec::new(),
+            out: None,
+            binds: Vec::new(),
+            env: BTreeMap::new(),
+            limits: compiler_limits(),
+            results: false,
+            collect: Vec::new(),
+            folders: Vec::new(),
+            before: None,
+        }
+    }
+}
+
 /// With less room than this on the disk of the trees, a failure is the host's and no value.
 const LEAST_FREE: u64 = 64 << 20;
 

@@ -233,6 +233,26 @@ impl Toolchain {
         Ok(identity)
     }
 
+    /// The program that reads the counts of executed lines.
+    ///
+    /// # Errors
+    /// The compiler is not gcc (others have no such output), or it came without.
+    pub fn gcov(&self) -> Result<PathBuf, ToolchainError> {
+        if self.version.contains("clang") {
+            return Err(ToolchainError::Fails {
+                program: "gcov".into(),
+                why: "lines can only be counted with gcc: use `--compiler gcc`".into(),
+            });
+        }
+        let name = self.cc.file_name().unwrap_or_default().to_string_lossy();
+        let beside = name.contains("gcc").then(|| name.replace("gcc", "gcov"));
+        let found = beside.as_deref().and_then(find).or_else(|| find("gcov"));
+        found.ok_or_else(|| ToolchainError::Missing {
+            program: "gcov".into(),
+            help: "it comes with gcc's own package".into(),
+        })
+    }
+
     /// The real program behind a recorded tool.
     pub fn tool(&self, name: &str) -> &Path {
         match name {

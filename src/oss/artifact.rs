@@ -3,7 +3,7 @@
 //! new version of their kind. Paths are relative to the root of the subject's tree; no document
 //! holds a time, a host name or an absolute path of the machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,13 @@ pub const WARNINGS: Kind = Kind {
     name: "oss/warnings",
     version: 1,
     nature: Nature::Deterministic,
+};
+
+/// One shard of the test suite run on the unchanged subject, its lines counted: a [`CoverageDoc`].
+pub const COVERAGE: Kind = Kind {
+    name: "oss/coverage",
+    version: 1,
+    nature: Nature::Measured,
 };
 
 /// A build of the unchanged subject.
@@ -241,6 +248,35 @@ pub struct RunDoc {
     pub results: Digest,
     /// The sanitizers' own log files, one after another.
     pub sanitizers: Digest,
+}
+
+/// Which lines a run executed, by source file of the tree.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CoverageDoc {
+    /// Only files for which there is code.
+    pub files: BTreeMap<String, CoveredFile>,
+}
+
+/// The lines of a file for which there is code.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CoveredFile {
+    /// Those that were executed.
+    pub executed: BTreeSet<u32>,
+    /// Those that were not.
+    pub missed: BTreeSet<u32>,
+}
+
+impl CoverageDoc {
+    /// Takes in what another run executed.
+    pub fn merge(&mut self, other: &CoverageDoc) {
+        for (path, theirs) in &other.files {
+            let ours = self.files.entry(path.clone()).or_default();
+            ours.executed.extend(&theirs.executed);
+            ours.missed.extend(&theirs.missed);
+            let CoveredFile { executed, missed } = ours;
+            missed.retain(|line| !executed.contains(line));
+        }
+    }
 }
 
 /// A function of the subject and what goes in its place.

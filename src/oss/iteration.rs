@@ -92,6 +92,17 @@ pub struct Set {
     replacements: Vec<Replacement>,
 }
 
+impl Set {
+    /// One function replaced, drawn for no iteration.
+    pub fn of_one(replacement: Replacement) -> Set {
+        Set {
+            drawn: Vec::new(),
+            applied: Vec::new(),
+            replacements: vec![replacement],
+        }
+    }
+}
+
 /// Which functions iteration `i` of a model replaces, and by what.
 #[salsa::tracked(returns(clone))]
 pub fn set(
@@ -198,9 +209,20 @@ pub fn iteration(
     i: u32,
 ) -> Result<Arc<Iteration>, Hold> {
     let set = set(db, settings, subject, model, scoring, i)?;
+    measured(db, settings, subject, scoring, &set).map(Arc::new)
+}
+
+/// What comes of replacing a set: built, tested, watched.
+pub fn measured(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    scoring: Scoring,
+    set: &Set,
+) -> Result<Iteration, Hold> {
     // What is missing of the baseline must not hide what is missing of the iteration.
     let baseline = baseline::baseline(db, settings, subject);
-    let jobs = set_jobs(db, subject, &set);
+    let jobs = set_jobs(db, subject, set);
     let runs = jobs.and_then(|jobs| Ok((fold(jobs.runs.iter().map(|job| db.demand(job)))?, jobs)));
     let (baseline, (runs, jobs)) = match (baseline, runs) {
         (Ok(baseline), Ok(runs)) => (baseline, runs),
@@ -223,7 +245,7 @@ pub fn iteration(
     if let Some(failed) = jobs.built.and_then(|doc| doc.failed) {
         out.total = counted(&baseline, scoring);
         out.na = Some(failed.error.unwrap_or(failed.ended));
-        return Ok(Arc::new(out));
+        return Ok(out);
     }
     let tests = &subject.rules(db).tests;
     let shards = suite(db, subject)?;
@@ -258,7 +280,7 @@ pub fn iteration(
     if !heard {
         out.na = Some("the suite did not start: not one case was reported".into());
     }
-    Ok(Arc::new(out))
+    Ok(out)
 }
 
 /// The denominator of a scoring.

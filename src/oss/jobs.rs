@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::artifact::{AUDIT, BASE, PROGRAM, RUN, SOURCE, VERDICT, WARNINGS};
+use super::artifact::{AUDIT, BASE, COVERAGE, PROGRAM, RUN, SOURCE, VERDICT, WARNINGS};
 use super::inputs::Subject;
 use super::population::{self, FlavourArg, Function};
 use crate::digest::Digest;
@@ -260,9 +260,41 @@ pub fn run(
     program: Option<Job>,
     repeat: u32,
 ) -> Result<Job, Hold> {
+    let options = subject.rules(db).sanitizers.options.clone();
+    let mut job = test_run(db, subject, RUN, FlavourArg::Sanitized, shard, options)?
+        .put("files", files)
+        .put("leaks", subject.rules(db).sanitizers.leaks)
+        .put("repeat", i64::from(repeat));
+    if let Some(program) = program {
+        job = job.material("program", program);
+    }
+    Ok(job.done())
+}
+
+/// Runs one shard of the tests on the unchanged subject and counts the lines that it executes.
+pub fn coverage(db: &dyn Db, subject: Subject, shard: &Shard) -> Result<Job, Hold> {
+    let (base, _) = population::base(db, subject, FlavourArg::Coverage)?;
+    let none = std::collections::BTreeMap::new();
+    Ok(
+        test_run(db, subject, COVERAGE, FlavourArg::Coverage, shard, none)?
+            .put("base", base)
+            .blob("toolchain", subject.toolchain(db).clone())
+            .done(),
+    )
+}
+
+/// A run of a shard, without what is run.
+fn test_run(
+    db: &dyn Db,
+    subject: Subject,
+    kind: Kind,
+    flavour: FlavourArg,
+    shard: &Shard,
+    options: std::collections::BTreeMap<String, String>,
+) -> Result<JobBuilder, Hold> {
     let manifest = subject.rules(db);
     let (_, snapshot) = (
-        population::base(db, subject, FlavourArg::Sanitized)?,
+        population::base(db, subject, flavour)?,
         population::snapshot(db, subject)?,
     );
     let places = Places {
@@ -275,14 +307,12 @@ pub fn run(
         .env
         .iter()
         .map(|(name, value)| (name.clone(), shard.text(value, places)));
-    let options = manifest.sanitizers.options.clone();
     let env: Vec<Value> = own
         .chain(options)
         .map(|(name, value)| Value::from(vec![name, value]))
         .collect();
     let limits = shard.limits;
-    let mut job = Job::of(RUN)
-        .put("files", files)
+    Ok(Job::of(kind)
         // Tests may read any file of the source tree.
         .put("snapshot", snapshot.0)
         .put("argv", argv)
@@ -294,7 +324,6 @@ pub fn run(
             },
         )
         .put("env", env)
-        .put("leaks", manifest.sanitizers.leaks)
         .put("report", manifest.tests.report.name())
         .put("scratch", shard.needs_scratch())
         .put("writable", shard.writable.clone())
@@ -304,10 +333,5 @@ pub fn run(
         .put("scratch-mib", i64::from(limits.scratch_mib))
         .put("processes", i64::from(limits.processes))
         .put("file-mib", i64::from(limits.file_mib))
-        .put("repeat", i64::from(repeat))
-        .material("base", base(db, subject, Flavour::Sanitized)?);
-    if let Some(program) = program {
-        job = job.material("program", program);
-    }
-    Ok(job.done())
+        .material("base", base(db, subject, flavour.into())?))
 }

@@ -4,12 +4,13 @@
 //! `inputs` are set by the application; `population`, `case`, `suite`, `baseline`, `iteration` and
 //! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
 //! what they demand, `artifact` says what comes back, `layout` where things are in the sandbox;
-//! `shown` is what a task shows a model of a function, `metrics` what is measured beside the three
+//! `check` is about the subject itself; `shown` is what a task shows a model of a function, `metrics` what is measured beside the three
 //! of the benchmark; `dissimilarity` and `scoring` are arithmetic.
 
 pub mod artifact;
 pub mod baseline;
 pub mod case;
+pub mod check;
 pub mod dissimilarity;
 pub mod inputs;
 pub mod iteration;

@@ -220,6 +220,8 @@ pub enum FlavourArg {
     Plain,
     /// See [`Flavour::Sanitized`].
     Sanitized,
+    /// See [`Flavour::Coverage`].
+    Coverage,
 }
 
 impl From<Flavour> for FlavourArg {
@@ -227,6 +229,7 @@ impl From<Flavour> for FlavourArg {
         match f {
             Flavour::Plain => FlavourArg::Plain,
             Flavour::Sanitized => FlavourArg::Sanitized,
+            Flavour::Coverage => FlavourArg::Coverage,
         }
     }
 }
@@ -236,6 +239,7 @@ impl From<FlavourArg> for Flavour {
         match f {
             FlavourArg::Plain => Flavour::Plain,
             FlavourArg::Sanitized => Flavour::Sanitized,
+            FlavourArg::Coverage => Flavour::Coverage,
         }
     }
 }

@@ -3,8 +3,10 @@
 
 mod aggregate;
 mod board;
+mod check;
 mod table;
 
 pub use aggregate::AggregateRow;
 pub use board::{BaselineSummary, Leaderboard, PlacedRow, RankNote, SubjectSummary, leaderboard};
+pub use check::{SubjectCheck, check, check_text};
 pub use table::{Style, counts, text};

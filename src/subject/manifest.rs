@@ -56,21 +56,27 @@ pub struct Sanitizers {
     pub leaks: bool,
 }
 
-/// The two ways a subject is built.
+/// The ways a subject is built.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Flavour {
     /// Without sanitizers: for verdicts of Metric I.
     Plain,
     /// With sanitizers: for tests and alerts.
     Sanitized,
+    /// Counting which lines are executed: to see what the suite reaches.
+    Coverage,
 }
 
+/// The flag by which gcc and clang count executed lines, when they compile and when they link.
+const COUNT: &str = "--coverage";
+
 impl Flavour {
-    /// `plain` or `sanitized`.
+    /// `plain`, `sanitized` or `coverage`.
     pub fn name(self) -> &'static str {
         match self {
             Flavour::Plain => "plain",
             Flavour::Sanitized => "sanitized",
+            Flavour::Coverage => "coverage",
         }
     }
 }
@@ -231,5 +237,6 @@ fn joined(common: &[String], sanitizers: &[String], flavour: Flavour) -> Vec<Str
     match flavour {
         Flavour::Plain => common.to_vec(),
         Flavour::Sanitized => [common, sanitizers].concat(),
+        Flavour::Coverage => [common, &[COUNT.to_string()]].concat(),
     }
 }

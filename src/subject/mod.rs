@@ -14,10 +14,11 @@
 //! - [`read`], with `read_suite`, `toml_tree` and `check`, and [`problem`]: reading TOML, with
 //!   all problems and their places.
 //! - `report`: the header of test programs, and which part of a report counts.
-//! - [`preset`]: the subjects that come with the program.
+//! - [`preset`]: the subjects that come with the program; [`guess`]: a first manifest for a tree.
 
 mod check;
 pub mod globs;
+pub mod guess;
 pub mod manifest;
 pub mod part;
 pub mod path;

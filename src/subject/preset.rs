@@ -11,13 +11,18 @@ pub enum Preset {
     Path(&'static str),
 }
 
-const PRESETS: [(&str, Preset); 3] = [
-    ("quaylib", Preset::Path("fixtures/quaylib/everbench.toml")),
-    ("tidelib", Preset::Path("fixtures/tidelib/everbench.toml")),
+const PRESETS: &[(&str, Preset)] = &[
+    ("cjson", Preset::Text(include_str!("presets/cjson.toml"))),
+    (
+        "jansson",
+        Preset::Text(include_str!("presets/jansson.toml")),
+    ),
     (
         "oniguruma",
         Preset::Text(include_str!("presets/oniguruma.toml")),
     ),
+    ("quaylib", Preset::Path("fixtures/quaylib/everbench.toml")),
+    ("tidelib", Preset::Path("fixtures/tidelib/everbench.toml")),
 ];
 
 /// A name that is no preset's.

@@ -1,0 +1,269 @@
+//! A subject checked before anybody is measured on it: whether it builds, what its suite does, what
+//! it executes, and what it notices.
+#![allow(clippy::disallowed_methods, reason = "an impure room")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::{failure_error, fault_of};
+use super::project::cores;
+use super::{App, AppError, Options, Project, TOOL, registry};
+use crate::cancel::Cancel;
+use crate::config::{self, Config, SubjectRef};
+use crate::engine::{Driver, EngineDb, Hold, Observer, fold};
+use crate::exec::toolchain::Toolchain;
+use crate::job::Job;
+use crate::lang::calibration::Edit;
+use crate::oss::artifact::BaseDoc;
+use crate::oss::check::{self, Coverage, Planted};
+use crate::oss::inputs::{Answers, Card, Model, ModelSpec, Settings, Subject};
+use crate::oss::population::{self, FlavourArg, Population};
+use crate::oss::suite::suite;
+use crate::oss::{baseline, jobs};
+use crate::store::{Access, Store, StoreLedger};
+use crate::subject::Flavour;
+
+/// What is looked at beside the baseline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checks {
+    /// Faults of each kind that are planted, one at a time.
+    pub planted: u32,
+    /// Whether executed lines are counted.
+    pub coverage: bool,
+}
+
+/// What a check found.
+pub struct Checked {
+    /// The subject's name.
+    pub subject: String,
+    /// Which source it was.
+    pub commit: String,
+    /// The compiler's version line.
+    pub compiler: String,
+    /// Its functions.
+    pub population: Arc<Population>,
+    /// Its unchanged self, built without sanitizers.
+    pub base: Arc<BaseDoc>,
+    /// Its unchanged self, tested.
+    pub baseline: Arc<baseline::Baseline>,
+    /// The names of its shards, in the order of the baseline's.
+    pub shards: Vec<String>,
+    /// Seconds that each flavour took to build, as far as it was built here.
+    pub build_seconds: BTreeMap<&'static str, f64>,
+    /// Seconds of one run of all shards, one after another.
+    pub suite_seconds: f64,
+    /// What the suite executes.
+    pub coverage: Option<Coverage>,
+    /// What became of planted faults, by kind.
+    pub planted: BTreeMap<&'static str, Arc<Vec<Planted>>>,
+}
+
+/// The faults that are planted.
+const FAULTS: [Edit; 2] = [Edit::BreaksBehaviour, Edit::PlantsMemoryError];
+
+impl Project {
+    /// A project on one subject: one of the project in `dir` by its name, or a preset, or the path of
+    /// a manifest. There need not be a project.
+    pub fn of_subject(dir: &Path, subject: &str) -> Result<Project, AppError> {
+        let mut config = Config::default();
+        if dir.join(config::FILE).exists() {
+            let project = Project::read(dir)?;
+            if let Some(known) = project.subjects.iter().find(|s| s.manifest.name == subject) {
+                let known = known.clone();
+                return Ok(Project {
+                    subjects: vec![known],
+                    ..project
+                });
+            }
+            config.run = project.config.run;
+        }
+        let path = PathBuf::from(subject);
+        config.subjects = vec![match path.extension().is_some_and(|e| e == "toml") {
+            true => SubjectRef {
+                manifest: Some(
+                    std::path::absolute(&path)
+                        .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))?,
+                ),
+                ..SubjectRef::default()
+            },
+            false => SubjectRef {
+                preset: Some(subject.to_string()),
+                ..SubjectRef::default()
+            },
+        }];
+        Project::with_config(dir, config)
+    }
+}
+
+impl App {
+    /// Opens the store in `dir` for a check of `subject`.
+    pub fn open_to_check(dir: &Path, subject: &str) -> Result<App, AppError> {
+        let project = Project::of_subject(dir, subject)?;
+        let store = project.store_dir();
+        std::fs::create_dir_all(&store)
+            .map_err(|e| AppError::Environment(format!("{}: {e}", store.display())))?;
+        let store = Store::open(&store, Access::ReadWrite, env!("CARGO_PKG_VERSION"))?;
+        Ok(App::with(project, store, Access::ReadWrite))
+    }
+
+    /// Checks the project's only subject.
+    pub fn check(
+        &self,
+        options: &Options,
+        checks: Checks,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Checked, AppError> {
+        let compiler = options
+            .compiler
+            .as_ref()
+            .unwrap_or(&self.project.config.run.compiler);
+        let tools = Toolchain::probe(compiler)?;
+        let options = Options {
+            limit: Some(checks.planted.max(1)),
+            ..options.clone()
+        };
+        let plan = self.plan(&options, &[], Some(&tools))?;
+        let shop = Arc::new(self.workshop(tools.clone(), &plan)?);
+        let registry = registry(&shop, &plan, self.sources(&plan), std::iter::empty());
+        let reader = self.store.reader()?;
+        let mut world = plan.world(&reader);
+        let bench = world.benches[0];
+        let planters: Vec<(Edit, Model)> = FAULTS
+            .iter()
+            .filter(|_| checks.planted > 0)
+            .map(|edit| (*edit, Model::new(&world.db, planter(*edit))))
+            .collect();
+        let ledger = StoreLedger::new(self.store.clone(), &reader, TOOL);
+        let driver = Driver {
+            registry: &registry,
+            ledger: &ledger,
+            cores: options.jobs.unwrap_or_else(cores),
+            cancel: cancel.clone(),
+        };
+        let driven = driver
+            .drive(&mut world.db, observer, |db| {
+                match found(
+                    db,
+                    bench.settings,
+                    bench.subject,
+                    &planters,
+                    checks.coverage,
+                ) {
+                    Ok(found) => (Some(found), Hold::default()),
+                    Err(hold) => (None, hold),
+                }
+            })
+            .map_err(AppError::Drive)?;
+        fault_of(&driven.hold)?;
+        if let Some((_, failure)) = driven.failures.first() {
+            return Err(failure_error(failure));
+        }
+        let Some(found) = driven.value else {
+            return Err(AppError::Environment(
+                "the check was stopped; run it again to go on".into(),
+            ));
+        };
+        let subject = &plan.subjects[0];
+        let mut build_seconds = BTreeMap::new();
+        for (flavour, job) in &found.builds {
+            build_seconds.insert(flavour.name(), self.seconds(job)?);
+        }
+        let mut suite_seconds = 0.0;
+        for job in &found.runs {
+            suite_seconds += self.seconds(job)?;
+        }
+        Ok(Checked {
+            subject: subject.manifest.name.clone(),
+            commit: subject.commit(),
+            compiler: tools.version,
+            population: found.population,
+            base: found.base,
+            baseline: found.baseline,
+            shards: found.shards,
+            build_seconds,
+            suite_seconds,
+            coverage: found.coverage,
+            planted: found.planted,
+        })
+    }
+
+    /// How long a job took when it was executed.
+    fn seconds(&self, job: &Job) -> Result<f64, AppError> {
+        let action = self.store.reader()?.action(&job.key())?;
+        Ok(action.map_or(0.0, |a| a.provenance.wall_us as f64 / 1e6))
+    }
+}
+
+fn planter(edit: Edit) -> Arc<ModelSpec> {
+    Arc::new(ModelSpec {
+        name: "planted".into(),
+        answers: Answers::Calibration(BTreeMap::from([(edit, 1.0)])),
+        card: Card::default(),
+    })
+}
+
+struct Found {
+    population: Arc<Population>,
+    base: Arc<BaseDoc>,
+    baseline: Arc<baseline::Baseline>,
+    shards: Vec<String>,
+    builds: Vec<(Flavour, Job)>,
+    runs: Vec<Job>,
+    coverage: Option<Coverage>,
+    planted: BTreeMap<&'static str, Arc<Vec<Planted>>>,
+}
+
+fn found(
+    db: &EngineDb,
+    settings: Settings,
+    subject: Subject,
+    planters: &[(Edit, Model)],
+    counted: bool,
+) -> Result<Found, Hold> {
+    let plain = population::base(db, subject, FlavourArg::Plain);
+    let baseline = baseline::baseline(db, settings, subject);
+    let coverage = match counted {
+        true => check::coverage(db, settings, subject).map(Some),
+        false => Ok(None),
+    };
+    let planted = fold(planters.iter().map(|(edit, model)| {
+        let fates = check::planted(db, settings, subject, *model)?;
+        Ok((edit.name(), fates))
+    }));
+    // All of what is missing is asked for at once.
+    let mut hold = Hold::default();
+    for missing in [
+        plain.as_ref().err(),
+        baseline.as_ref().err(),
+        coverage.as_ref().err(),
+        planted.as_ref().err(),
+    ] {
+        hold.merge(missing.unwrap_or(&Hold::default()));
+    }
+    if !hold.is_empty() {
+        return Err(hold.settle());
+    }
+    let suite = suite(db, subject)?;
+    let (_, sanitized) = population::base(db, subject, FlavourArg::Sanitized)?;
+    let files = baseline::files_identity(&sanitized, &[]);
+    let mut runs = Vec::new();
+    for shard in &suite.shards {
+        runs.push(jobs::run(db, subject, shard, files, None, 0)?);
+    }
+    let mut builds = Vec::new();
+    for flavour in [Flavour::Plain, Flavour::Sanitized] {
+        builds.push((flavour, jobs::base(db, subject, flavour)?));
+    }
+    Ok(Found {
+        population: population::population(db, settings, subject)?,
+        base: plain?.1,
+        baseline: baseline?,
+        shards: suite.shards.iter().map(|s| s.name.clone()).collect(),
+        builds,
+        runs,
+        coverage: coverage?,
+        planted: planted?.into_iter().collect(),
+    })
+}

@@ -1,0 +1,204 @@
+//! What a check of a subject found, as JSON and as text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::board::BaselineSummary;
+use super::table::counts;
+use crate::app::Checked;
+use crate::logs::Case;
+use crate::oss::check::{Coverage, Fate};
+
+/// The version of the JSON document.
+pub const SCHEMA: &str = "everbench/check/1";
+
+/// Everything that `subjects check` gives.
+#[derive(Clone, Debug, Serialize)]
+pub struct SubjectCheck {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The subject's name.
+    pub subject: String,
+    /// Which source it was.
+    pub commit: String,
+    /// The compiler's version line.
+    pub compiler: String,
+    /// Functions in the population.
+    pub population: u64,
+    /// Functions in the window that are not compiled.
+    pub unrelated: u64,
+    /// Other definitions, by reason.
+    pub excluded: BTreeMap<String, u64>,
+    /// Recorded compilations.
+    pub units: u64,
+    /// Recorded archives, links and the like.
+    pub steps: u64,
+    /// Seconds that each flavour took to build.
+    pub build_seconds: BTreeMap<&'static str, f64>,
+    /// Seconds of one run of all shards, one after another.
+    pub suite_seconds: f64,
+    /// Shards of the suite.
+    pub shards: u64,
+    /// The unchanged subject's results.
+    pub baseline: BaselineSummary,
+    /// Cases that fail in every run, with their shards.
+    pub failing: Vec<String>,
+    /// Cases that do not always do the same, with their shards.
+    pub flaky: Vec<String>,
+    /// What the suite executes of the population.
+    pub coverage: Option<CoverageSummary>,
+    /// What became of planted faults, by kind.
+    pub planted: BTreeMap<&'static str, PlantedSummary>,
+}
+
+/// What the suite executes of the population.
+#[derive(Clone, Debug, Serialize)]
+pub struct CoverageSummary {
+    /// See [`Coverage`].
+    #[serde(flatten)]
+    pub counts: Coverage,
+    /// Functions executed, percent of those with code.
+    pub functions_percent: f64,
+    /// Lines executed, percent of those with code.
+    pub lines_percent: f64,
+}
+
+/// What became of the planted faults of a kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlantedSummary {
+    /// How many could be planted.
+    pub planted: u64,
+    /// How many of these tests or sanitizers noticed.
+    pub noticed: u64,
+    /// Of these, by tests.
+    pub by_tests: u64,
+    /// Of these, by sanitizers alone.
+    pub by_sanitizers: u64,
+    /// Functions drawn in which there is none of this kind to plant.
+    pub not_planted: u64,
+    /// Functions in which nothing noticed it.
+    pub unnoticed: Vec<String>,
+}
+
+/// The document of a check.
+pub fn check(checked: &Checked) -> SubjectCheck {
+    let cases = |of: fn(&crate::logs::Baseline) -> &std::collections::BTreeSet<Case>| {
+        let shards = checked.shards.iter().zip(&checked.baseline.shards);
+        shards
+            .flat_map(|(name, shard)| of(shard).iter().map(move |c| format!("{name}: {c}")))
+            .collect::<Vec<String>>()
+    };
+    let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+    let planted = checked.planted.iter().map(|(kind, fates)| {
+        let count = |fate: Fate| fates.iter().filter(|p| p.fate == fate).count() as u64;
+        let (tests, sanitizers) = (count(Fate::Tests), count(Fate::Sanitizers));
+        let unnoticed = fates.iter().filter(|p| p.fate == Fate::Unnoticed);
+        let summary = PlantedSummary {
+            planted: tests + sanitizers + count(Fate::Unnoticed),
+            noticed: tests + sanitizers,
+            by_tests: tests,
+            by_sanitizers: sanitizers,
+            not_planted: count(Fate::NotPlanted),
+            unnoticed: unnoticed.map(|p| p.function.clone()).collect(),
+        };
+        (*kind, summary)
+    });
+    SubjectCheck {
+        schema: SCHEMA,
+        subject: checked.subject.clone(),
+        commit: checked.commit.clone(),
+        compiler: checked.compiler.clone(),
+        population: checked.population.functions.len() as u64,
+        unrelated: checked.population.unrelated.len() as u64,
+        excluded: checked.population.excluded.clone(),
+        units: checked.base.units.len() as u64,
+        steps: checked.base.steps.len() as u64,
+        build_seconds: checked.build_seconds.clone(),
+        suite_seconds: checked.suite_seconds,
+        shards: checked.shards.len() as u64,
+        baseline: BaselineSummary::from(&*checked.baseline),
+        failing: cases(|b| &b.failing),
+        flaky: cases(|b| &b.flaky),
+        coverage: checked.coverage.as_ref().map(|c| CoverageSummary {
+            functions_percent: percent(c.functions, c.functions_with_code),
+            lines_percent: percent(c.lines, c.lines_with_code),
+            counts: c.clone(),
+        }),
+        planted: planted.collect(),
+    }
+}
+
+/// The check as text.
+pub fn check_text(c: &SubjectCheck) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{} ({}), {}", c.subject, c.commit, c.compiler);
+    let _ = writeln!(
+        out,
+        "functions: {} in the window and compiled, {} not compiled; others: {}",
+        c.population,
+        c.unrelated,
+        counts(&c.excluded)
+    );
+    let builds: Vec<String> = c
+        .build_seconds
+        .iter()
+        .map(|(flavour, seconds)| format!("{flavour} {seconds:.1} s"))
+        .collect();
+    let _ = writeln!(
+        out,
+        "build: {} units, {} archives and links; {}",
+        c.units,
+        c.steps,
+        builds.join(", ")
+    );
+    let b = &c.baseline;
+    let rates: Vec<String> = b.pass_rates.iter().map(|r| format!("{r:.2}")).collect();
+    let _ = writeln!(
+        out,
+        "tests: {} cases in {} shards, {:.1} s; {} failing, {} flaky, {} skipped; {} runs passed {} %; {} alerts of its own",
+        b.cases,
+        c.shards,
+        c.suite_seconds,
+        b.failing,
+        b.flaky,
+        b.skipped,
+        b.runs,
+        rates.join(", "),
+        b.alerts
+    );
+    for (what, cases) in [("failing", &c.failing), ("flaky", &c.flaky)] {
+        for case in cases {
+            let _ = writeln!(out, "  {what}: {case}");
+        }
+    }
+    if let Some(found) = &c.coverage {
+        let n = &found.counts;
+        let _ = writeln!(
+            out,
+            "executed by the tests: {:.0} % of lines ({} of {}), {:.0} % of functions ({} of {})",
+            found.lines_percent,
+            n.lines,
+            n.lines_with_code,
+            found.functions_percent,
+            n.functions,
+            n.functions_with_code
+        );
+    }
+    for (kind, p) in &c.planted {
+        let _ = writeln!(
+            out,
+            "planted {kind}: {} of {} noticed ({} by tests, {} by sanitizers alone){}",
+            p.noticed,
+            p.planted,
+            p.by_tests,
+            p.by_sanitizers,
+            match p.not_planted {
+                0 => String::new(),
+                n => format!("; {n} functions have nothing to plant it in"),
+            }
+        );
+    }
+    out
+}
