@@ -97,12 +97,7 @@ fn sources() -> Vec<(PathBuf, String)> {
         let is_init = path.components().any(|c| c.as_os_str() == "init");
         if path.extension().is_some_and(|e| e == "rs") && !is_test && !is_init {
             let text = std::fs::read_to_string(&path).expect("a source file can be read");
-            let text = text
-                .split("\n#[cfg(test)]\nmod tests {")
-                .next()
-                .expect("there is a first part")
-                .to_string();
-            files.push((path, text));
+            files.push((path, without_tests(&text).to_string()));
         }
     }
     assert!(
@@ -111,6 +106,19 @@ fn sources() -> Vec<(PathBuf, String)> {
         files.len()
     );
     files
+}
+
+/// The text before its module of tests, whoever may see that.
+fn without_tests(text: &str) -> &str {
+    let mut at = 0;
+    while let Some(found) = text[at..].find("\n#[cfg(test)]\n") {
+        at += found + 1;
+        let next = text[at..].lines().nth(1).unwrap_or_default();
+        if next.ends_with("mod tests {") {
+            return &text[..at];
+        }
+    }
+    text
 }
 
 /// The lines of code, comments left out.

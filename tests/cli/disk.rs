@@ -8,12 +8,18 @@ use crate::support::*;
 /// Another seed than the prepared project's, so that there is something to do.
 const RUN: &str = "$EB run --quiet --format json --seed 21 --limit 8";
 
+/// So many MiB beside the copy of the program that the trees hold.
+fn mib_beside_the_program(room: u64) -> u64 {
+    (std::fs::metadata(BIN).unwrap().len() >> 20) + 1 + room
+}
+
 #[test]
 fn no_room_for_trees_decides_no_verdict() {
     let project = Project::prepared();
     // Room for the tools and the bases, and for a few programs.
+    let size = mib_beside_the_program(80);
     let script = format!(
-        "mkdir trees; mount -t tmpfs -o size=96m,mode=755 none trees; cp -a .everbench/trees/. trees/; \
+        "mkdir trees; mount -t tmpfs -o size={size}m,mode=755 none trees; cp -a .everbench/trees/. trees/; \
          mount --move trees .everbench/trees || mount --bind trees .everbench/trees; \
          dd if=/dev/zero of=.everbench/trees/filler bs=64k status=none || true; \
          set +e; {RUN} >full.json; echo $?; rm .everbench/trees/filler; \
@@ -42,8 +48,9 @@ fn no_room_for_trees_decides_no_verdict() {
 fn no_room_to_build_the_subject_is_not_its_fault() {
     let project = Project::fresh(&[UNCHANGED]);
     let small = "$EB run --quiet --limit 1 --iterations 1";
+    let size = mib_beside_the_program(10);
     let script = format!(
-        "mkdir -p .everbench/trees; mount -t tmpfs -o size=24m,mode=755 none .everbench/trees; \
+        "mkdir -p .everbench/trees; mount -t tmpfs -o size={size}m,mode=755 none .everbench/trees; \
          set +e; {small}; echo $?; mount -o remount,size=1g .everbench/trees; {small}; echo $?"
     );
     let ended = project.elsewhere(&script).ok();
