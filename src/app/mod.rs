@@ -13,6 +13,7 @@ use crate::digest::Digest;
 use crate::engine::{DriveError, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
 use crate::exec::answer::{Calibration, Replay, Replays};
 use crate::exec::fetch::Sources;
+use crate::exec::packages::missing;
 use crate::exec::toolchain::Toolchain;
 use crate::exec::{Policy, Sandbox};
 use crate::exec::{runner::Workshop, trees::Trees};
@@ -228,6 +229,12 @@ impl App {
         let recorder = std::env::current_exe().map_err(environment)?;
         let mut shop = Workshop::new(sandbox, tools, trees, &recorder).map_err(environment)?;
         shop.queries = plan.queries.clone();
+        let needed = plan.subjects.iter().map(|s| &s.manifest.build.packages);
+        shop.missing_packages = needed
+            .flat_map(|p| missing(p).unwrap_or_default())
+            .collect();
+        shop.missing_packages.sort();
+        shop.missing_packages.dedup();
         Ok(shop)
     }
 

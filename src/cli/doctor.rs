@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::common::{CliResult, exit, print};
-use crate::app::Project;
+use crate::app::{AppError, Project};
+use crate::exec::packages;
 use crate::exec::toolchain::{Toolchain, find};
 use crate::exec::{Policy, Sandbox};
 
@@ -14,11 +15,19 @@ pub struct Args {
     /// The C compiler to look at; the project's, or gcc.
     #[arg(long, value_name = "PROGRAM")]
     compiler: Option<String>,
+    /// Print only the packages that the subjects' manifests name and that are not installed, on one
+    /// line.
+    #[arg(long)]
+    missing_packages: bool,
 }
 
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
+    if args.missing_packages {
+        return missing_packages(dir);
+    }
     let mut out = String::new();
+    let mut unknown = String::new();
     let mut missing = 0;
     let mut say = |ok: bool, what: &str, detail: &str| {
         out.push_str(&format!(
@@ -75,6 +84,23 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             ),
         }
     }
+    let packages = needed_packages(project.as_ref().ok());
+    let lacking = packages::missing(&packages);
+    for package in &packages {
+        let what = format!("package {package}");
+        match &lacking {
+            Some(missing) if missing.contains(package) => say(
+                false,
+                &what,
+                &format!("the subject's build needs it: `apt-get install {package}`"),
+            ),
+            Some(_) => say(true, &what, "installed"),
+            None => unknown.push_str(&format!(
+                "unknown {what}: the subject's build needs it, or what it is called here; this \
+                 system has no dpkg-query to ask\n"
+            )),
+        }
+    }
     match Sandbox::probe(Policy::Required) {
         Ok(sandbox) => say(true, "sandbox", &sandbox.describe().to_string()),
         Err(e) => say(false, "sandbox", &e.to_string()),
@@ -109,12 +135,32 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             ),
         }
     }
-    print(&out)?;
+    print(&(out + &unknown))?;
     Ok(if missing == 0 {
         exit::OK
     } else {
         exit::ENVIRONMENT
     })
+}
+
+/// The packages that the manifests of a project name, sorted.
+fn needed_packages(project: Option<&Project>) -> Vec<String> {
+    let subjects = project.iter().flat_map(|p| &p.subjects);
+    let packages: BTreeSet<&String> = subjects.flat_map(|s| &s.manifest.build.packages).collect();
+    packages.into_iter().cloned().collect()
+}
+
+/// What a script installs before a run.
+fn missing_packages(dir: &Path) -> CliResult {
+    let needed = needed_packages(Some(&Project::read(dir)?));
+    let missing = packages::missing(&needed).ok_or_else(|| {
+        AppError::Environment(format!(
+            "this system has no dpkg-query, so it cannot be told which of these are installed: {}",
+            needed.join(" ")
+        ))
+    })?;
+    print(&format!("{}\n", missing.join(" ")))?;
+    Ok(exit::OK)
 }
 
 fn names(project: &Project) -> String {

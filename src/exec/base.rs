@@ -26,6 +26,9 @@ impl Executor for BaseBuild {
         let lock = self.0.trees.lock(&job.key().0);
         let _making = lock.lock().expect("nothing panics while it holds the lock");
         let built = build(&self.0, job, context)?;
+        if let Some(broken) = &built.doc.broken {
+            lacking(&self.0.missing_packages, broken)?;
+        }
         keep(&self.0, job, built)
     }
 
@@ -57,6 +60,26 @@ pub fn tree(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<PathBuf
         }
     }
     Ok(place)
+}
+
+/// A build that failed on a machine which lacks a package says nothing of the subject. It is not
+/// stored, since its key would be the same when the package is there.
+fn lacking(packages: &[String], broken: &BrokenBuild) -> Result<(), Failure> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let why = broken.error.as_ref();
+    Err(Failure::Fatal {
+        what: format!(
+            "the unchanged subject does not build: `{}` ended with {}{}; packages that builds need \
+             are not installed: {}",
+            broken.command,
+            broken.ended,
+            why.map(|e| format!(": {e}")).unwrap_or_default(),
+            packages.join(" "),
+        ),
+        help: format!("install them: `apt-get install {}`", packages.join(" ")),
+    })
 }
 
 struct Built {

@@ -10,7 +10,7 @@
 //! - `init`: the program that runs first inside a sandbox; compiled by `build.rs`
 //!
 //! What is run in it:
-//! - `runner`: what the executors share; `toolchain`; `trees`: the cache of what can be made again
+//! - `runner`: what the executors share; `toolchain`, `packages`; `trees`: the cache of what can be made again
 //! - `base`, recorded by `recorder`, understood by `commands` and `products`, looked at by
 //!   `examine`: the unchanged subject
 //! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests, with `writable`
@@ -26,6 +26,7 @@ pub mod commands;
 pub mod coverage;
 mod examine;
 pub mod fetch;
+pub mod packages;
 mod products;
 pub mod program;
 pub mod recorder;

@@ -35,6 +35,8 @@ pub struct Workshop {
     pub limits: Limits,
     /// The queries by which functions are found in the files that are spliced.
     pub queries: Arc<QuerySet>,
+    /// Packages that the subjects' builds need and that are not installed.
+    pub missing_packages: Vec<String>,
     /// Held for reading by every command, for writing by one that must run alone.
     alone: RwLock<()>,
 }
@@ -135,6 +137,7 @@ impl Workshop {
             headers,
             limits: compiler_limits(),
             queries: Arc::default(),
+            missing_packages: Vec::new(),
             alone: RwLock::new(()),
         })
     }

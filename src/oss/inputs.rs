@@ -37,7 +37,8 @@ pub struct Subject {
 
 impl Subject {
     /// The manifest as results see it: without what an alert costs, how many iterations are
-    /// usual and what the profile is called, so that changing these re-runs nothing.
+    /// usual, what the profile is called and which packages a machine needs, so that changing these
+    /// re-runs nothing.
     pub fn rules(self, db: &dyn Db) -> &Arc<Manifest> {
         rules(db, self)
     }
@@ -48,6 +49,8 @@ fn rules(db: &dyn Db, subject: Subject) -> Arc<Manifest> {
     let mut manifest = Manifest::clone(subject.manifest(db));
     manifest.scoring.penalty = None;
     manifest.scoring.iterations = 0;
+    // They are for messages about the machine.
+    manifest.build.packages.clear();
     // Its tests are selected; what the selection is called changes nothing.
     manifest.tests.profile = None;
     Arc::new(manifest)

@@ -41,6 +41,9 @@ pub struct Build {
     pub cflags: Vec<String>,
     /// Linker flags of both flavours.
     pub ldflags: Vec<String>,
+    /// Debian packages that the commands need beyond the programs they name. Only for messages: no
+    /// key depends on them.
+    pub packages: Vec<String>,
 }
 
 /// What the `sanitized` flavour adds.

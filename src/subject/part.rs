@@ -333,6 +333,11 @@ mod tests {
             ),
             ("name = \"mylib\"", "name = \"other\"", [no; 6]),
             ("# A comment", "# Another", [no; 6]),
+            (
+                "[build]\n",
+                "[build]\npackages = [\"libfoo-dev\"]\n",
+                [no; 6],
+            ),
             ("directory = \".\"", "directory = \"..\"", [no; 6]),
         ] {
             assert_eq!(changed(from, to), expected, "{from} -> {to}");

@@ -22,6 +22,11 @@ const PRESETS: &[(&str, Preset)] = &[
         Preset::Text(include_str!("presets/oniguruma.toml")),
     ),
     ("quaylib", Preset::Path("fixtures/quaylib/everbench.toml")),
+    ("sqlite", Preset::Text(include_str!("presets/sqlite.toml"))),
+    (
+        "sqlite-files",
+        Preset::Text(include_str!("presets/sqlite-files.toml")),
+    ),
     ("tidelib", Preset::Path("fixtures/tidelib/everbench.toml")),
 ];
 
@@ -57,11 +62,41 @@ mod tests {
     use super::*;
     use crate::subject::{Flavour, Manifest, Report, Selection, Source, Tools};
 
-    fn oniguruma() -> Manifest {
-        let Ok(Preset::Text(text)) = preset("oniguruma") else {
-            panic!("oniguruma is a text");
+    fn manifest(name: &str) -> Manifest {
+        let Ok(Preset::Text(text)) = preset(name) else {
+            panic!("{name} is a text");
         };
-        Manifest::parse(text, "oniguruma").unwrap_or_else(|e| panic!("{e}"))
+        Manifest::parse(text, name).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn oniguruma() -> Manifest {
+        manifest("oniguruma")
+    }
+
+    #[test]
+    fn both_forms_of_sqlite_are_tested_alike_and_no_script_twice() {
+        let (one, files) = (manifest("sqlite"), manifest("sqlite-files"));
+        assert_eq!(one.tests, files.tests);
+        assert_eq!(one.source, files.source);
+        assert_eq!(one.scoring, files.scoring);
+        assert!(one.functions.generated.matches("sqlite3.c"));
+        assert_eq!(one.selection("src/btree.c"), Selection::NotIncluded);
+        assert_eq!(files.selection("src/btree.c"), Selection::Selected);
+        assert_eq!(
+            files.selection("src/test1.c"),
+            Selection::Excluded("src/test*.c")
+        );
+
+        let [quick, full] = one.tests.files.as_slice() else {
+            panic!("two groups");
+        };
+        let twice = |path: &&String| {
+            let full = full.include.matches(path) && !full.exclude.matches(path);
+            full || path.contains('*')
+        };
+        let quick = quick.include.patterns();
+        assert_eq!(quick.iter().find(twice), None);
+        assert!(full.include.matches("test/walcrash.test"));
     }
 
     #[test]

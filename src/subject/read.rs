@@ -99,6 +99,7 @@ fn build(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Build> {
     let build = commands(log, &mut s, "build");
     let cflags = flags(log, &mut s, "cflags");
     let ldflags = flags(log, &mut s, "ldflags");
+    let packages = packages(log, &mut s);
     let env = s.text_map("env").and_then(|map| {
         all(map.into_iter().map(|(name, value)| {
             variable(log, &name, &value)?;
@@ -112,7 +113,29 @@ fn build(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Build> {
         env: env?.into_iter().collect(),
         cflags: cflags?,
         ldflags: ldflags?,
+        packages: packages?,
     })
+}
+
+/// Names of Debian packages, as Debian's policy has them.
+fn packages(log: &Log<'_>, s: &mut Section<'_, '_, '_>) -> Option<Vec<String>> {
+    if !s.has("packages") {
+        return Some(Vec::new());
+    }
+    all(s.texts("packages")?.value.into_iter().map(|name| {
+        let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let good = name.value.starts_with(letter)
+            && name.value.len() >= 2
+            && name.value.chars().all(|c| letter(c) || "+-.".contains(c));
+        let hint = "write each package as a string of its own, without a version".to_string();
+        valid(
+            log,
+            name,
+            good,
+            "not a name of a Debian package",
+            Some(hint),
+        )
+    }))
 }
 
 fn sanitizers(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Sanitizers> {

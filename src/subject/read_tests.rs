@@ -163,6 +163,25 @@ fn all_problems_are_reported_at_once_in_order() {
 }
 
 #[test]
+fn packages_are_names_of_debian() {
+    let with = |list: &str| {
+        let text = EXAMPLE.replacen("[build]\n", &format!("[build]\npackages = {list}\n"), 1);
+        Manifest::parse(&text, "m.toml").map(|m| m.build.packages)
+    };
+    assert_eq!(
+        with("[\"libfoo1.2-dev\", \"g++\"]").unwrap(),
+        ["libfoo1.2-dev", "g++"]
+    );
+    for wrong in ["a b-dev", "-y", "Foo", "x", "tcl-dev=8.6", "a;b", ""] {
+        let said = with(&format!("[\"{wrong}\"]")).unwrap_err().to_string();
+        assert!(
+            said.contains("m.toml:9:13: build.packages[0]: not a name"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn an_empty_manifest_is_told_what_it_needs() {
     insta::assert_snapshot!(problems(""), @r##"
         m.toml:1:1: `name` is missing; write for example `name = "mylib"`

@@ -144,6 +144,44 @@ fn a_program_of_the_build_that_is_not_there() {
 }
 
 #[test]
+fn a_package_that_the_build_needs_is_missing() {
+    const PACKAGES: &str = "[build]\npackages = [\"no-such-package\", \"dpkg\"]\n";
+    let project = Project::on_changed_subject(SMALL, &[UNCHANGED], |subject| {
+        edit(
+            &subject.join("src/arena.c"),
+            "#include",
+            "#include <of_no_such_package.h>\n#include",
+        );
+        edit(&subject.join("everbench.toml"), "[build]\n", PACKAGES);
+    });
+    let said = project.run(["doctor"]).exits(4).out;
+    assert!(said.contains("ok      package dpkg: installed"), "{said}");
+    assert!(
+        said.contains("MISSING package no-such-package: the subject's build needs it: `apt-get install no-such-package`"),
+        "{said}"
+    );
+    let said = project.run(["doctor", "--missing-packages"]).ok().out;
+    assert_eq!(said, "no-such-package\n");
+    project.run(JSON).exits(75).says(&[
+        "the unchanged subject does not build",
+        "of_no_such_package.h",
+        "not installed: no-such-package",
+        "`apt-get install no-such-package`",
+    ]);
+    // It was no result: once nothing is missing, the build is tried again, and what it gives stays.
+    edit(
+        &project.dir.join("subject/everbench.toml"),
+        "\"no-such-package\", ",
+        "",
+    );
+    assert_eq!(project.run(["doctor", "--missing-packages"]).ok().out, "\n");
+    project.run(JSON).exits(5).says(&[
+        "the unchanged subject `tidelib` does not build",
+        "everbench store cat ",
+    ]);
+}
+
+#[test]
 fn a_subject_without_tests() {
     let project = Project::on_changed_subject(SMALL, &[UNCHANGED], |subject| {
         let manifest = subject.join("everbench.toml");

@@ -89,6 +89,41 @@ fn show_tells_all_about_a_function() {
         .says(&["td_gray_encode", "help: it is"]);
 }
 
+/// A project on the subject with one shard in the profile `short`, which is the usual one, and the
+/// three others in `long`.
+fn with_profiles() -> Project {
+    let run = "[run]\nlimit = 2\niterations = 1\n";
+    Project::on_changed_subject(run, &[UNCHANGED], |subject| {
+        let manifest = subject.join("everbench.toml");
+        edit(&manifest, "[tests]\n", "[tests]\nprofile = \"short\"\n");
+        for (shard, profiles) in [
+            ("text", "\"short\", \"long\""),
+            ("data", "\"long\""),
+            ("math", "\"long\""),
+            ("strict", "\"long\""),
+        ] {
+            let name = format!("name = \"{shard}\"\n");
+            edit(
+                &manifest,
+                &name,
+                &format!("{name}profiles = [{profiles}]\n"),
+            );
+        }
+    })
+}
+
+#[test]
+fn only_the_tests_of_the_profile_are_run() {
+    let project = with_profiles();
+    let runs = |args: &[&str]| {
+        let args = [&["run", "--quiet", "--format", "json"], args].concat();
+        project.run(args).ok().json()["executed"]["oss/run"].clone()
+    };
+    assert_eq!(runs(&[]), json!(3), "one shard, three times");
+    assert_eq!(runs(&["--profile", "long"]), json!(9), "the three others");
+    assert_eq!(runs(&["--profile", "short"]), json!(null));
+}
+
 #[test]
 fn doctor_says_what_this_machine_has() {
     let project = Project::prepared();
