@@ -19,6 +19,7 @@ use crate::exec::{Policy, Sandbox};
 use crate::exec::{runner::Workshop, trees::Trees};
 use crate::job::Job;
 use crate::lang::{LanguageId, QuerySet, QueryTexts};
+use crate::oss::artifact;
 use crate::oss::inputs::Origin;
 use crate::oss::leaderboard;
 use crate::oss::{case, metrics};
@@ -138,6 +139,16 @@ impl App {
             let jobs = options.jobs.unwrap_or_else(cores);
             self.drive(&plan, Some((&registry, jobs)), cancel, observer)?
         };
+        // Without its source there is nothing to say of a subject, and another run cannot help.
+        let no_source = |(job, failure): &&(Job, Failure)| {
+            job.kind().name == artifact::SOURCE.name && matches!(failure, Failure::Fatal { .. })
+        };
+        if let ([_], Some((_, failure))) = (
+            plan.subjects.as_slice(),
+            evaluation.3.iter().find(no_source),
+        ) {
+            return Err(failure_error(failure));
+        }
         self.finish(evaluation, &plan, tools.version)
     }
 

@@ -60,6 +60,9 @@ pub trait LogParser: fmt::Debug + Send + Sync {
     fn read(&self, log: &Log<'_>) -> Reading;
 }
 
+/// Makes a parser of its options, or says what is wrong with them.
+pub type Make = fn(&Options) -> Result<Arc<dyn LogParser>, Vec<BadOption>>;
+
 /// A parser that a manifest can choose.
 pub struct ParserType {
     /// The word for it in manifests.
@@ -68,7 +71,7 @@ pub struct ParserType {
     /// so the rows, of this parser's subjects.
     pub options: &'static [OptionType],
     /// Makes it of options that have been read; or everything that is wrong with them.
-    pub make: fn(&Options) -> Result<Arc<dyn LogParser>, Vec<BadOption>>,
+    pub make: Make,
 }
 
 /// Something that a parser may be told.

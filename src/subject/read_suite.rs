@@ -266,7 +266,7 @@ impl Reader<'_, '_> {
 
 fn writable(log: &Log<'_>, list: Vec<At<String>>) -> Option<Vec<String>> {
     let mut read: Vec<String> = Vec::new();
-    let checked = all(list.into_iter().map(|w| {
+    all(list.into_iter().map(|w| {
         let inside = |a: &str, b: &str| b == "." || a == b || a.starts_with(&format!("{b}/"));
         let other = read
             .iter()
@@ -279,8 +279,7 @@ fn writable(log: &Log<'_>, list: Vec<At<String>>) -> Option<Vec<String>> {
         read.push(w.value.clone());
         let checked = path::check_directory(&w.value).map_err(|e| e.to_string());
         ok(log, w, checked)
-    }));
-    checked
+    }))
 }
 
 fn parser(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<ParserChoice> {
