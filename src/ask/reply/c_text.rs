@@ -138,38 +138,6 @@ impl<'a> CText<'a> {
         }
     }
 
-    /// Whether the brace at `at` is that of a member in a constructor's initialisers: `: a{1} {`.
-    fn is_member(
-        &self,
-        tokens: &[(Token<'a>, Range<usize>)],
-        item: usize,
-        at: usize,
-        depth: usize,
-    ) -> bool {
-        const BEFORE_BODIES: &[&str] =
-            &["const", "noexcept", "override", "final", "try", "mutable"];
-        let head = &tokens[item..at];
-        let colon = head.windows(3).any(|w| {
-            let mark = |k: usize, c: u8| w[k].0 == Token::Mark(c);
-            mark(1, b':') && !mark(0, b':') && !mark(2, b':')
-        });
-        let named = match head.last() {
-            Some((Token::Word(word), _)) => !BEFORE_BODIES.contains(word),
-            Some((Token::Mark(b'>'), _)) => true,
-            _ => false,
-        };
-        let called = head.iter().any(|(t, _)| *t == Token::Mark(b')'));
-        self.paths && depth == 0 && colon && called && named
-    }
-
-    /// Whether a brace behind `head` opens a namespace or a class.
-    fn is_place(&self, head: &[(Token<'a>, Range<usize>)], depth: usize) -> bool {
-        let place =
-            |t: &Token| matches!(t, Token::Word("namespace" | "class" | "struct" | "union"));
-        let called = head.iter().any(|(t, _)| *t == Token::Mark(b'('));
-        self.paths && depth == 0 && !called && head.iter().any(|(t, _)| place(t))
-    }
-
     fn read(&mut self, tokens: &[(Token<'a>, Range<usize>)]) {
         let mut item = 0; // index of the item's first token
         let mut before = 0; // of the item before, if it ended in `;`
@@ -178,6 +146,7 @@ impl<'a> CText<'a> {
         let mut body: Option<(usize, Vec<&'a str>)> = None;
         let mut places: usize = 0; // namespaces and classes that are open
         let mut members: usize = 0; // braces of a constructor's initialisers that are open
+        let mut head = Head::default();
         for (i, (token, range)) in tokens.iter().enumerate() {
             match token {
                 Token::Mark(b'(' | b'[') => parens += 1,
@@ -188,12 +157,19 @@ impl<'a> CText<'a> {
                     parens = parens.saturating_sub(1);
                 }
                 Token::Mark(b'{')
-                    if members > 0 || self.is_member(tokens, item, i, braces + parens) =>
+                    if members > 0
+                        || self.paths
+                            && braces + parens == 0
+                            && head.up_to(tokens, item, i).is_of_member(&tokens[item..i]) =>
                 {
                     members += 1;
                 }
                 Token::Mark(b'}') if members > 0 => members -= 1,
-                Token::Mark(b'{') if self.is_place(&tokens[item..i], braces + parens) => {
+                Token::Mark(b'{')
+                    if self.paths
+                        && braces + parens == 0
+                        && head.up_to(tokens, item, i).is_of_place() =>
+                {
                     places += 1;
                     (item, before) = (i + 1, i + 1);
                 }
@@ -248,6 +224,64 @@ impl<'a> CText<'a> {
             );
             self.unfinished = (!names.is_empty()).then_some(names);
         }
+    }
+}
+
+/// What an item has shown so far, each of its tokens looked at once: a reply may hold thousands of
+/// braces in one item.
+#[derive(Default)]
+struct Head {
+    /// The item's first token.
+    item: usize,
+    /// Behind the last token looked at.
+    seen: usize,
+    /// `:` alone, as before initialisers.
+    colon: bool,
+    opened: bool,
+    closed: bool,
+    /// `namespace`, `class`, `struct` or `union`.
+    place: bool,
+}
+
+impl Head {
+    fn up_to(&mut self, tokens: &[(Token<'_>, Range<usize>)], item: usize, at: usize) -> &Head {
+        if self.item != item {
+            *self = Head {
+                item,
+                seen: item,
+                ..Head::default()
+            };
+        }
+        let colon = |k: usize| tokens[k].0 == Token::Mark(b':');
+        for (k, (token, _)) in tokens.iter().enumerate().take(at).skip(self.seen) {
+            match token {
+                Token::Mark(b'(') => self.opened = true,
+                Token::Mark(b')') => self.closed = true,
+                Token::Word("namespace" | "class" | "struct" | "union") => self.place = true,
+                _ => {}
+            }
+            // The token before, now that what stands on both of its sides is known.
+            self.colon |= k >= item + 2 && colon(k - 1) && !colon(k - 2) && !colon(k);
+        }
+        self.seen = self.seen.max(at);
+        self
+    }
+
+    /// Whether a brace behind it is that of a member in a constructor's initialisers: `: a{1} {`.
+    fn is_of_member(&self, head: &[(Token<'_>, Range<usize>)]) -> bool {
+        const BEFORE_BODIES: &[&str] =
+            &["const", "noexcept", "override", "final", "try", "mutable"];
+        let named = match head.last() {
+            Some((Token::Word(word), _)) => !BEFORE_BODIES.contains(word),
+            Some((Token::Mark(b'>'), _)) => true,
+            _ => false,
+        };
+        self.colon && self.closed && named
+    }
+
+    /// Whether a brace behind it opens a namespace or a class.
+    fn is_of_place(&self) -> bool {
+        self.place && !self.opened
     }
 }
 
