@@ -13,7 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ask", &["lang"]),
     ("subject", &["lang", "logs"]),
     ("engine", &[]),
-    ("config", &["ask", "oss", "lang", "stats"]),
+    ("config", &["ask", "oss", "lang", "stats", "subject"]),
     ("store", &["engine"]),
     ("source", &["subject"]),
     (
