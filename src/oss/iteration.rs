@@ -380,10 +380,14 @@ fn spliced(
     set: &[Replacement],
 ) -> Result<Option<Vec<u8>>, Hold> {
     let (_, snapshot) = population::snapshot(db, subject)?;
-    let Some(entry) = snapshot.files.get(path) else {
+    let (_, doc) = population::base(db, subject, FlavourArg::Plain)?;
+    let path = doc.copies.get(path).map_or(path, String::as_str);
+    let made = doc.generated.iter().find(|file| file.path == path);
+    let brought = || Some(snapshot.files.get(path)?.digest);
+    let Some(digest) = made.map(|file| file.digest).or_else(brought) else {
         return Ok(None);
     };
-    let source = db.blob(entry.digest)?;
+    let source = db.blob(digest)?;
     let here: Vec<&Replacement> = set.iter().filter(|r| r.path == path).collect();
     if here.is_empty() {
         return Ok(Some(source.to_vec()));
@@ -392,7 +396,7 @@ fn spliced(
         db,
         settings,
         here[0].language,
-        population::Text::new(db, entry.digest),
+        population::Text::new(db, digest),
     )?;
     let mut edits = Vec::new();
     for r in here {
