@@ -21,6 +21,7 @@ const PRESETS: &[(&str, Preset)] = &[
         "oniguruma",
         Preset::Text(include_str!("presets/oniguruma.toml")),
     ),
+    ("php", Preset::Text(include_str!("presets/php.toml"))),
     ("quaylib", Preset::Path("fixtures/quaylib/everbench.toml")),
     ("tidelib", Preset::Path("fixtures/tidelib/everbench.toml")),
 ];
@@ -58,10 +59,14 @@ mod tests {
     use crate::subject::{Flavour, Manifest, Report, Selection, Source, Tools};
 
     fn oniguruma() -> Manifest {
-        let Ok(Preset::Text(text)) = preset("oniguruma") else {
-            panic!("oniguruma is a text");
+        read("oniguruma")
+    }
+
+    fn read(name: &str) -> Manifest {
+        let Ok(Preset::Text(text)) = preset(name) else {
+            panic!("{name} is a text");
         };
-        Manifest::parse(text, "oniguruma").unwrap_or_else(|e| panic!("{e}"))
+        Manifest::parse(text, name).unwrap_or_else(|e| panic!("{e}"))
     }
 
     #[test]
@@ -103,6 +108,28 @@ mod tests {
             &sanitized,
             "-DCMAKE_EXE_LINKER_FLAGS=-fsanitize=address,undefined -static-libasan -static-libubsan"
         ));
+    }
+
+    #[test]
+    fn php_has_a_quick_profile_that_the_full_one_adds_to() {
+        let m = read("php");
+        assert!(matches!(&m.source, Source::Debian(d) if d.name == "php8.2" && !d.patched));
+        assert_eq!(m.tests.report, Report::File);
+        assert_eq!(m.tests.profile.as_deref(), Some("quick"));
+        let of = |profile: &str| -> Vec<&str> {
+            let named = |s: &&crate::subject::Shard| s.profiles.iter().any(|p| p == profile);
+            let shards = m.tests.shards.iter().filter(named);
+            shards.map(|s| s.name.as_str()).collect()
+        };
+        assert!(of("quick").iter().all(|name| of("full").contains(name)));
+        assert_eq!(of("full").len(), m.tests.shards.len());
+        assert_eq!(m.scoring.functions_per_iteration, 100);
+        assert_eq!(m.selection("Zend/zend_hash.c"), Selection::Selected);
+        assert_eq!(m.selection("ext/curl/multi.c"), Selection::NotIncluded);
+        assert_eq!(
+            m.selection("Zend/zend_vm_execute.h"),
+            Selection::NotIncluded
+        );
     }
 
     #[test]
