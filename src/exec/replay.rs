@@ -225,7 +225,7 @@ impl<'a> Replay<'a> {
             over: over.to_vec(),
             out: Some(&out),
             binds: Vec::new(),
-            env: BTreeMap::new(),
+            env: self.doc.env.clone(),
             limits: self.shop.limits,
             results: false,
             collect: Vec::new(),
