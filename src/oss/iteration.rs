@@ -370,8 +370,7 @@ fn tree_path(cwd: &str, file: &str) -> Option<String> {
     in_tree(cwd, file)
 }
 
-/// The bytes of a source file with the replacements of `set` in it; nothing if the snapshot does
-/// not have the file.
+/// The bytes of a source file with the replacements of `set` in it; nothing if it is no source.
 fn spliced(
     db: &dyn Db,
     settings: Settings,
@@ -379,11 +378,10 @@ fn spliced(
     path: &str,
     set: &[Replacement],
 ) -> Result<Option<Vec<u8>>, Hold> {
-    let (_, snapshot) = population::snapshot(db, subject)?;
-    let Some(entry) = snapshot.files.get(path) else {
+    let Some((path, digest)) = population::source(db, subject, path)? else {
         return Ok(None);
     };
-    let source = db.blob(entry.digest)?;
+    let source = db.blob(digest)?;
     let here: Vec<&Replacement> = set.iter().filter(|r| r.path == path).collect();
     if here.is_empty() {
         return Ok(Some(source.to_vec()));
@@ -392,7 +390,7 @@ fn spliced(
         db,
         settings,
         here[0].language,
-        population::Text::new(db, entry.digest),
+        population::Text::new(db, digest),
     )?;
     let mut edits = Vec::new();
     for r in here {

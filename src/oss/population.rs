@@ -614,6 +614,19 @@ fn sources(
         .collect()
 }
 
+/// The source file that `path` stands for (its original, if the build copied it) with the digest
+/// of its bytes: what the build made of it, if functions are drawn from that, else what the source
+/// has. Nothing if it is no source.
+pub fn source(db: &dyn Db, subject: Subject, path: &str) -> Result<Option<(String, Digest)>, Hold> {
+    let (_, files) = snapshot(db, subject)?;
+    let (_, doc) = base(db, subject, FlavourArg::Plain)?;
+    let path = doc.copies.get(path).map_or(path, String::as_str);
+    let made = doc.generated.iter().find(|file| file.path == path);
+    let brought = || Some(files.files.get(path)?.digest);
+    let digest = made.map(|file| file.digest).or_else(brought);
+    Ok(digest.map(|digest| (path.to_string(), digest)))
+}
+
 /// The language in which a unit is read: what its compiler is for, else that of its source.
 fn unit_language(manifest: &Manifest, unit: &Unit) -> LanguageId {
     let compiler = LanguageId::all().find(|l| *l != LanguageId::C && l.facts().tool == unit.tool);

@@ -126,3 +126,70 @@ fn planted_memory_errors_are_alerts_in_the_functions_that_hold_them() {
     }
     assert!(blamed > 0);
 }
+
+/// A generated source that functions are drawn from is as much the project's as any other: its
+/// alerts have a function and a line.
+#[test]
+fn alerts_in_a_generated_source_name_its_function_and_line() {
+    let project = Project::empty();
+    let write = |path: &str, text: &str| project.write(path, text);
+    std::fs::create_dir(project.dir.join("subject")).unwrap();
+    write(
+        "subject/sum.in",
+        "int NAME(const int *a, int n) {\n  int s = 0;\n  for (int i = 0; i < n; i++) s = s + a[i];\n  return s;\n}\n",
+    );
+    write(
+        "subject/t.c",
+        "#include <stdio.h>\nint sum(const int *, int);\nint main(void) { int a[] = {1, 2}; puts(sum(a, 2) == 3 ? \"ok 1 - sum\" : \"not ok 1 - sum\"); return 0; }\n",
+    );
+    write(
+        "subject/Makefile",
+        "t: t.c sum.c\n\t$(CC) $(CFLAGS) t.c sum.c -o t $(LDFLAGS)\nsum.c: sum.in\n\tsed s/NAME/sum/ sum.in > sum.c\n",
+    );
+    write(
+        "subject/everbench.toml",
+        r#"
+name = "made"
+[source]
+directory = "."
+[build]
+build = [["make", "CC={cc}", "CFLAGS={cflags}", "LDFLAGS={ldflags}"]]
+cflags = ["-O0", "-g1"]
+[sanitizers]
+cflags = ["-fsanitize=address,undefined", "-fsanitize-recover=address,undefined"]
+ldflags = ["-fsanitize=address,undefined", "-static-libasan", "-static-libubsan"]
+leaks = false
+[tests]
+report = "stdout"
+parser = { type = "tap" }
+harness = ["t.c"]
+[[tests.shard]]
+name = "t"
+argv = ["./t"]
+cpu-seconds = 5
+wall-seconds = 20
+[functions]
+generated = ["sum.c"]
+[scoring]
+functions-per-iteration = 1
+"#,
+    );
+    let planter = "[[model]]\nname = \"planter\"\ncalibration = { plants_memory_error = 1.0 }\n";
+    project.configure(
+        "manifest = \"subject/everbench.toml\"",
+        "[run]\niterations = 1\n",
+        &[planter],
+    );
+    let board = project
+        .run(["run", "--quiet", "--format", "json"])
+        .ok()
+        .json();
+    assert_eq!(row(&board, "planter", "paired")["alerts"], 1);
+    let shown = project.run(["show", "sum", "--format", "json"]).ok().json();
+    let alert = &shown["models"][0]["alerts"][0];
+    assert_eq!(
+        (&alert["function"], &alert["file"]),
+        (&"sum".into(), &"sum.c".into())
+    );
+    assert!(alert["line"].as_u64().unwrap() > 0, "{alert}");
+}
