@@ -16,17 +16,11 @@ use super::parser::{CHECK_COUNTS, Log, LogParser, ParserType, Reading, counted};
 pub const AUTOMAKE: ParserType = ParserType {
     name: "automake",
     options: &[CHECK_COUNTS],
-    make: |options| {
-        Ok(Arc::new(Automake {
-            check: options.flag(CHECK_COUNTS.key),
-        }))
-    },
+    make: |_| Ok(Arc::new(Automake)),
 };
 
 #[derive(Debug)]
-struct Automake {
-    check: bool,
-}
+struct Automake;
 
 /// Behind the output of others a name is one word, so that what follows it in the line is not
 /// taken for a part of it. Sanitizers say `ERROR: AddressSanitizer: ...`.
@@ -95,9 +89,6 @@ impl LogParser for Automake {
                 _ => Outcome::Failed,
             };
             reports.add(name, outcome);
-        }
-        if !self.check {
-            doubts.clear();
         }
         Reading {
             doubts,

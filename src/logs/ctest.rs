@@ -12,17 +12,11 @@ use super::parser::{CHECK_COUNTS, Log, LogParser, ParserType, Reading, counted};
 pub const CTEST: ParserType = ParserType {
     name: "ctest",
     options: &[CHECK_COUNTS],
-    make: |options| {
-        Ok(Arc::new(Ctest {
-            check: options.flag(CHECK_COUNTS.key),
-        }))
-    },
+    make: |_| Ok(Arc::new(Ctest)),
 };
 
 #[derive(Debug)]
-struct Ctest {
-    check: bool,
-}
+struct Ctest;
 
 /// The name is filled up with dots. Some words stand before the stars: `Subprocess aborted***`.
 static LINE: LazyLock<Regex> = LazyLock::new(|| {
@@ -62,9 +56,6 @@ impl LogParser for Ctest {
                 let read = reports.count(Outcome::Failed);
                 doubts.extend(counted("failures", failed.parse().unwrap_or(0), read));
             }
-        }
-        if !self.check {
-            doubts.clear();
         }
         Reading {
             doubts,

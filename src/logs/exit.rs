@@ -57,7 +57,7 @@ mod tests {
                 tree: "/eb/tree",
                 ended,
             };
-            let reports = parser.parser().read(&log).reports;
+            let reports = parser.read(&log).reports;
             reports.first().map(|r| (r.case.to_string(), r.outcome))
         };
         let case = |outcome| Some(("unit/test/a.sh".to_string(), outcome));

@@ -182,9 +182,14 @@ impl ParserChoice {
         self.kind.name
     }
 
-    /// What reads the logs.
-    pub fn parser(&self) -> &dyn LogParser {
-        &*self.parser
+    /// Reads a log.
+    pub fn read(&self, log: &Log<'_>) -> Reading {
+        let mut reading = self.parser.read(log);
+        let key = CHECK_COUNTS.key;
+        if self.options.get(key).is_some() && !self.options.flag(key) {
+            reading.doubts.clear();
+        }
+        reading
     }
 
     /// Canonical bytes of type and options: JSON, options in the declared order. Preimages of
@@ -217,7 +222,8 @@ impl fmt::Debug for ParserChoice {
     }
 }
 
-/// For parsers of logs that count themselves: whether another count is a doubt.
+/// For parsers of logs that count themselves, and have no other doubts: whether another count is
+/// one. Obeyed by [`ParserChoice::read`].
 pub(super) const CHECK_COUNTS: OptionType = OptionType {
     key: "check-counts",
     kind: OptionKind::Flag(true),
@@ -261,7 +267,7 @@ pub(super) mod tests {
 
     /// What a parser reads of a log whose process left with status 0, for people.
     pub(in crate::logs) fn shown(parser: &ParserChoice, text: &[u8]) -> String {
-        let reading = parser.parser().read(&Log {
+        let reading = parser.read(&Log {
             text,
             shard: "shard",
             tree: "/eb/tree",
@@ -355,7 +361,7 @@ pub(super) mod tests {
             let text = pieces.concat();
             for kind in PARSERS {
                 let log = Log { text: &text, shard: "s", tree: "/eb/tree", ended: Ended::Exit(0) };
-                let reading = plain(kind).parser().read(&log);
+                let reading = plain(kind).read(&log);
                 let mut seen = std::collections::BTreeSet::new();
                 for report in reading.reports {
                     prop_assert!(report.case.ordinal >= 1);

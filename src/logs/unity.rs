@@ -13,17 +13,11 @@ use super::parser::{CHECK_COUNTS, Log, LogParser, ParserType, Reading, counted};
 pub const UNITY: ParserType = ParserType {
     name: "unity",
     options: &[CHECK_COUNTS],
-    make: |options| {
-        Ok(Arc::new(Unity {
-            check: options.flag(CHECK_COUNTS.key),
-        }))
-    },
+    make: |_| Ok(Arc::new(Unity)),
 };
 
 #[derive(Debug)]
-struct Unity {
-    check: bool,
-}
+struct Unity;
 
 /// Not anchored: output of the code under test lands before it. A name is one of C, with arguments
 /// where the case has some.
@@ -89,7 +83,7 @@ impl LogParser for Unity {
         }
         let doubt = said.and_then(|said| counted("tests", said, reports.len()));
         Reading {
-            doubts: doubt.filter(|_| self.check).into_iter().collect(),
+            doubts: doubt.into_iter().collect(),
             ..reports.into()
         }
     }

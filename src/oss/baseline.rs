@@ -281,7 +281,7 @@ pub fn read_reports(
         Report::Results | Report::File => db.blob(run.results)?.to_vec(),
         Report::Stdout => [db.blob(run.stdout)?, db.blob(run.stderr)?].concat(),
     };
-    Ok(tests.parser.parser().read(&Log {
+    Ok(tests.parser.read(&Log {
         text: &text,
         shard: &shard.name,
         tree: TREE,
