@@ -38,7 +38,7 @@ impl Executor for CoverageRun {
             inside: COUNTS.into(),
             writable: true,
         };
-        super::run::tested(shop, job, context, env, vec![bind])?;
+        let ended = super::run::tested(shop, job, context, env, vec![bind])?.ended;
         Sandbox::reclaim(&counts).map_err(host("taking a folder back"))?;
 
         let tree = super::base::tree(shop, job.material("base"), context)?;
@@ -46,7 +46,9 @@ impl Executor for CoverageRun {
         std::fs::create_dir(&out).map_err(host("making a scratch folder"))?;
         let notes = gather(&tree, &counts, &out).map_err(host("gathering the counts"))?;
         super::base::hand_over(shop, &out)?;
-        let doc = read(shop, context, &tree, &out, &notes)?;
+        let mut doc = read(shop, context, &tree, &out, &notes)?;
+        // Processes write their counts when they leave by themselves.
+        doc.cut_short = !matches!(ended.status, Status::Exited(_));
         Ok(Output {
             bytes: artifact::write(&doc),
             blobs: vec![],

@@ -255,6 +255,8 @@ pub struct RunDoc {
 pub struct CoverageDoc {
     /// Only files for which there is code.
     pub files: BTreeMap<String, CoveredFile>,
+    /// True if a signal or a limit ended the run: then what it executed is not counted.
+    pub cut_short: bool,
 }
 
 /// The lines of a file for which there is code.
@@ -269,6 +271,7 @@ pub struct CoveredFile {
 impl CoverageDoc {
     /// Takes in what another run executed.
     pub fn merge(&mut self, other: &CoverageDoc) {
+        self.cut_short |= other.cut_short;
         for (path, theirs) in &other.files {
             let ours = self.files.entry(path.clone()).or_default();
             ours.executed.extend(&theirs.executed);

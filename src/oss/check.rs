@@ -25,6 +25,8 @@ pub struct Coverage {
     pub lines: u64,
     /// Lines of these for which there is code.
     pub lines_with_code: u64,
+    /// Shards that a signal or a limit ended, so that what they execute is not counted.
+    pub cut_short: u64,
 }
 
 /// What the suite executes, from one run of each shard.
@@ -38,10 +40,12 @@ pub fn coverage(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Cov
             .map(|shard| db.demand(&jobs::coverage(db, subject, shard)?)),
     )?;
     let mut all = CoverageDoc::default();
-    for output in outputs {
-        all.merge(&artifact::read(COVERAGE, &db.blob(output)?)?);
-    }
     let mut found = Coverage::default();
+    for output in outputs {
+        let doc: CoverageDoc = artifact::read(COVERAGE, &db.blob(output)?)?;
+        found.cut_short += u64::from(doc.cut_short);
+        all.merge(&doc);
+    }
     for f in &population::population(db, settings, subject)?.functions {
         let Some(place) = population::place(db, settings, subject, &f.id)? else {
             continue;
