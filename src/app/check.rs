@@ -6,13 +6,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::{failure_error, fault_of};
 use super::project::cores;
-use super::{App, AppError, Options, Project, TOOL, registry};
+use super::{App, AppError, Options, Project, TOOL, registry, whole};
 use crate::cancel::Cancel;
 use crate::config::{self, Config, SubjectRef};
 use crate::engine::{Driver, EngineDb, Hold, Observer, fold};
-use crate::exec::toolchain::Toolchain;
 use crate::job::Job;
 use crate::lang::calibration::Edit;
 use crate::oss::artifact::BaseDoc;
@@ -115,11 +113,7 @@ impl App {
         cancel: &Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Checked, AppError> {
-        let compiler = options
-            .compiler
-            .as_ref()
-            .unwrap_or(&self.project.config.run.compiler);
-        let tools = Toolchain::probe(compiler)?;
+        let tools = self.tools(options)?;
         let options = Options {
             limit: Some(checks.planted.max(1)),
             ..options.clone()
@@ -156,15 +150,7 @@ impl App {
                 }
             })
             .map_err(AppError::Drive)?;
-        fault_of(&driven.hold)?;
-        if let Some((_, failure)) = driven.failures.first() {
-            return Err(failure_error(failure));
-        }
-        let Some(found) = driven.value else {
-            return Err(AppError::Environment(
-                "the check was stopped; run it again to go on".into(),
-            ));
-        };
+        let found = whole(driven, "the check")?.expect("nothing is missing of it");
         let subject = &plan.subjects[0];
         let mut build_seconds = BTreeMap::new();
         for (flavour, job) in &found.builds {

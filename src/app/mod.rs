@@ -10,7 +10,9 @@ use crate::ask;
 use crate::cancel::Cancel;
 use crate::config;
 use crate::digest::Digest;
-use crate::engine::{DriveError, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
+use crate::engine::{
+    DriveError, Driven, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry,
+};
 use crate::exec::answer::{Calibration, Replay, Replays};
 use crate::exec::fetch::Sources;
 use crate::exec::packages::missing;
@@ -121,11 +123,7 @@ impl App {
         observer: &mut dyn Observer,
     ) -> Result<Evaluation, AppError> {
         let answering = models(&self.project, &options.models)?;
-        let compiler = options
-            .compiler
-            .as_ref()
-            .unwrap_or(&self.project.config.run.compiler);
-        let tools = Toolchain::probe(compiler)?;
+        let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
         // All that was asked for may be there: then no sandbox and no cache is needed.
@@ -182,11 +180,7 @@ impl App {
         observer: &mut dyn Observer,
     ) -> Result<Vec<Audited>, AppError> {
         let answering = models(&self.project, &options.models)?;
-        let compiler = options
-            .compiler
-            .as_ref()
-            .unwrap_or(&self.project.config.run.compiler);
-        let tools = Toolchain::probe(compiler)?;
+        let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
         let shop = Arc::new(self.workshop(tools, &plan)?);
@@ -219,16 +213,14 @@ impl App {
                 (audited, hold)
             })
             .map_err(AppError::Drive)?;
-        fault_of(&driven.hold)?;
-        if let Some((_, failure)) = driven.failures.first() {
-            return Err(failure_error(failure));
-        }
-        if !driven.hold.is_empty() {
-            return Err(AppError::Environment(
-                "the audit was stopped; run it again to go on".into(),
-            ));
-        }
-        Ok(driven.value)
+        whole(driven, "the audit")
+    }
+
+    fn tools(&self, options: &Options) -> Result<Toolchain, AppError> {
+        let usual = &self.project.config.run.compiler;
+        Ok(Toolchain::probe(
+            options.compiler.as_ref().unwrap_or(usual),
+        )?)
     }
 
     fn workshop(&self, tools: Toolchain, plan: &Plan) -> Result<Workshop, AppError> {
@@ -347,12 +339,8 @@ impl App {
             manifest_dir: subject.manifest_dir.clone(),
             origin,
             toolchain,
-            limit: options.limit.or(subject.config.limit).or(run.limit),
-            iterations: options
-                .iterations
-                .or(subject.config.iterations)
-                .or(run.iterations)
-                .unwrap_or(manifest.scoring.iterations),
+            limit: subject.limit(options, run),
+            iterations: subject.iterations(options, run),
             manifest,
         })
     }
@@ -572,6 +560,18 @@ impl App {
             self.store.put_manifest(&name, &built)?;
         }
         Ok(())
+    }
+}
+
+/// What was driven for, if nothing of it is missing.
+fn whole<T>(driven: Driven<T>, what: &str) -> Result<T, AppError> {
+    fault_of(&driven.hold)?;
+    match (driven.failures.first(), driven.hold.is_empty()) {
+        (Some((_, failure)), _) => Err(failure_error(failure)),
+        (None, false) => Err(AppError::Environment(format!(
+            "{what} was stopped; run it again to go on"
+        ))),
+        (None, true) => Ok(driven.value),
     }
 }
 

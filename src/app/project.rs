@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::AppError;
-use crate::config::{self, Config, ModelConfig, SubjectRef};
+use crate::config::{self, Config, ModelConfig, RunConfig, SubjectRef};
 use crate::digest::Digest;
 use crate::exec::answer::Replay;
 use crate::exec::toolchain::Toolchain;
@@ -63,6 +63,19 @@ pub struct ProjectSubject {
 }
 
 impl ProjectSubject {
+    /// Functions in the sample; all when absent.
+    pub fn limit(&self, options: &Options, run: &RunConfig) -> Option<u32> {
+        options.limit.or(self.config.limit).or(run.limit)
+    }
+
+    /// Iterations per model.
+    pub fn iterations(&self, options: &Options, run: &RunConfig) -> u32 {
+        let given = options.iterations.or(self.config.iterations);
+        given
+            .or(run.iterations)
+            .unwrap_or(self.manifest.scoring.iterations)
+    }
+
     /// The manifest with the tests of the profile that is asked for.
     pub fn selected(&self, options: &Options) -> Result<Manifest, AppError> {
         let profile = options.profile.as_deref();

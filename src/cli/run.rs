@@ -136,14 +136,9 @@ fn estimate(app: &App, options: &Options) -> Result<String, super::common::CliEr
     let mut lines = Vec::new();
     for subject in app.project.chosen(&options.subjects)? {
         let manifest = &subject.selected(options)?;
-        let iterations = options.iterations.or(subject.config.iterations);
-        let iterations = u64::from(
-            iterations
-                .or(config.run.iterations)
-                .unwrap_or(manifest.scoring.iterations),
-        );
-        let limit = options.limit.or(subject.config.limit).or(config.run.limit);
-        let programs = (models * scorings * iterations) as f64;
+        let iterations = subject.iterations(options, &config.run);
+        let limit = subject.limit(options, &config.run);
+        let programs = (models * scorings * u64::from(iterations)) as f64;
         let shards = manifest.tests.shards.len() as f64;
         let mut total = programs * (seconds("oss/program", 4.0) + shards * seconds("oss/run", 0.3));
         let (functions, more) = match limit {

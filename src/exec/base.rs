@@ -1,7 +1,7 @@
 //! Builds the unchanged subject in one flavour with its own commands, records them, and keeps the
 //! tree for everything that is replayed on it later.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
 use crate::logs::first_error;
 use crate::oss::artifact::{self, BaseDoc, BrokenBuild, BuiltFile, Step, Unit, Untracked};
-use crate::oss::layout::{RECORD, TREE};
+use crate::oss::layout::RECORD;
 use crate::source;
 
 /// Runs jobs of kind `oss/base`.
@@ -284,20 +284,11 @@ fn run_phases(
             let argv = texts(words);
             let shown = argv.join(" ");
             let call = Call {
-                argv,
-                cwd: TREE.into(),
-                tree,
                 tree_writable: true,
-                over: Vec::new(),
-                out: None,
                 binds: binds.clone(),
                 env: env.clone(),
                 limits: build_limits(),
-                results: false,
-                collect: Vec::new(),
-                folders: Vec::new(),
-                writable: Vec::new(),
-                before: None,
+                ..Call::on(tree, argv)
             };
             let ended = shop.run(&call, context.cancel)?;
             if ended.status != Status::Exited(0) {
@@ -411,20 +402,9 @@ fn restore(
         hand_over(shop, out)?;
         let program = shop.tools.tool(&tool).display().to_string();
         let call = Call {
-            argv: [vec![program], args].concat(),
             cwd,
-            tree,
-            tree_writable: false,
-            over: Vec::new(),
             out: Some(out),
-            binds: Vec::new(),
-            env: BTreeMap::new(),
-            limits: compiler_limits(),
-            results: false,
-            collect: Vec::new(),
-            folders: Vec::new(),
-            writable: Vec::new(),
-            before: None,
+            ..Call::on(tree, [vec![program], args].concat())
         };
         shop.run(&call, context.cancel)?;
         // What is made in several steps goes on from here; the tree has the last state.

@@ -140,23 +140,12 @@ fn output(
     argv: Vec<String>,
 ) -> Result<Vec<u8>, Failure> {
     let call = Call {
-        argv: argv.clone(),
         cwd: cwd.to_string(),
-        tree,
-        tree_writable: false,
-        over: Vec::new(),
-        out: None,
-        binds: Vec::new(),
-        env: BTreeMap::new(),
         limits: Limits {
             output: 256 << 20,
             ..compiler_limits()
         },
-        results: false,
-        collect: Vec::new(),
-        folders: Vec::new(),
-        writable: Vec::new(),
-        before: None,
+        ..Call::on(tree, argv.clone())
     };
     let ended = shop.run(&call, context.cancel)?;
     if ended.status == Status::Exited(0) {

@@ -218,20 +218,11 @@ impl<'a> Replay<'a> {
         let program = self.shop.tools.tool(tool).display().to_string();
         let out = self.out();
         let call = Call {
-            argv: [vec![program], args].concat(),
             cwd: cwd.to_string(),
-            tree: &self.tree,
-            tree_writable: false,
             over: over.to_vec(),
             out: Some(&out),
-            binds: Vec::new(),
-            env: BTreeMap::new(),
             limits: self.shop.limits,
-            results: false,
-            collect: Vec::new(),
-            folders: Vec::new(),
-            writable: Vec::new(),
-            before: None,
+            ..Call::on(&self.tree, [vec![program], args].concat())
         };
         let ended = self.shop.run(&call, self.context.cancel)?;
         Ok((call.argv, ended))

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::board::{PlacedRow, RankNote, Scored, SubjectSummary, fault, tidy};
+use super::board::{PlacedRow, RankNote, Scored, SubjectSummary, fault, ranks, tidy};
 use crate::app::AppError;
 use crate::oss::inputs::Scoring;
 use crate::oss::scoring::{self, Aggregate, Bootstrap, Part};
@@ -148,19 +148,11 @@ fn rank(rows: &mut [(AggregateRow, Option<Aggregate>)]) -> Result<(), AppError> 
         .filter(|i| rows[*i].0.unranked.is_none())
         .collect();
     let parts: Vec<&Aggregate> = ranked.iter().filter_map(|i| rows[*i].1.as_ref()).collect();
-    if parts.is_empty() || parts.iter().any(|a| a.draws.score.is_empty()) {
-        return Ok(());
-    }
     let scores: Vec<f64> = parts.iter().map(|a| a.chained.score).collect();
-    let draws: Vec<Vec<f64>> = parts.iter().map(|a| a.draws.score.clone()).collect();
-    let confidence = Bootstrap::default().confidence;
-    let ranking =
-        crate::stats::bootstrap::compare(&scores, &draws, confidence).map_err(|e| fault(&e))?;
-    for (position, i) in ranking.order.iter().enumerate() {
-        let row = &mut rows[ranked[*i]].0;
-        row.rank = Some(position as u32 + 1);
-        let (lo, hi) = ranking.rank_intervals[*i];
-        row.rank_interval = Some([lo, hi]);
+    let draws: Vec<&[f64]> = parts.iter().map(|a| a.draws.score.as_slice()).collect();
+    for (i, (rank, interval)) in ranked.iter().zip(ranks(&scores, &draws)?) {
+        let row = &mut rows[*i].0;
+        (row.rank, row.rank_interval) = (Some(rank), Some(interval));
     }
     Ok(())
 }

@@ -198,6 +198,14 @@ pub struct BaselineSummary {
     pub alerts: u64,
 }
 
+impl BaselineSummary {
+    /// The pass rates as text.
+    pub(super) fn rates(&self) -> String {
+        let rates = self.pass_rates.iter().map(|r| format!("{r:.2}"));
+        rates.collect::<Vec<_>>().join(", ")
+    }
+}
+
 impl From<&baseline::Baseline> for BaselineSummary {
     fn from(b: &baseline::Baseline) -> Self {
         BaselineSummary {
@@ -410,6 +418,24 @@ pub(super) fn tidy(x: f64) -> f64 {
     (x * 1e9).round() / 1e9
 }
 
+/// The rank of each row by score, and the ranks that the intervals of differences leave open; none
+/// when a row has no replicates.
+pub(super) fn ranks(scores: &[f64], draws: &[&[f64]]) -> Result<Vec<(u32, [u32; 2])>, AppError> {
+    if scores.is_empty() || draws.iter().any(|d| d.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let draws: Vec<Vec<f64>> = draws.iter().map(|d| d.to_vec()).collect();
+    let confidence = Bootstrap::default().confidence;
+    let ranking =
+        crate::stats::bootstrap::compare(scores, &draws, confidence).map_err(|e| fault(&e))?;
+    let mut ranks = vec![(0, [0, 0]); scores.len()];
+    for (position, i) in ranking.order.iter().enumerate() {
+        let (lo, hi) = ranking.rank_intervals[*i];
+        ranks[*i] = (position as u32 + 1, [lo, hi]);
+    }
+    Ok(ranks)
+}
+
 /// A complete row's numbers: what an aggregate over subjects is made of.
 pub(super) struct Scored {
     pub(super) model: String,
@@ -498,27 +524,16 @@ fn score_rows(
     let ranked: Vec<usize> = (0..done.len())
         .filter(|i| rows[done[*i].0].unranked.is_none())
         .collect();
-    if ranked.is_empty() || !evaluated.equal_iterations {
+    if !evaluated.equal_iterations {
         return Ok(scored);
     }
-    let scores: Vec<f64> = ranked
-        .iter()
-        .map(|i| evaluated.rows[*i].chained.score)
-        .collect();
-    let draws: Vec<Vec<f64>> = ranked
-        .iter()
-        .map(|i| evaluated.draws[*i].score.clone())
-        .collect();
-    if draws.iter().any(Vec::is_empty) {
-        return Ok(scored);
-    }
-    let ranking = crate::stats::bootstrap::compare(&scores, &draws, options.confidence)
-        .map_err(|e| fault(&e))?;
-    for (position, i) in ranking.order.iter().enumerate() {
-        let row = &mut rows[done[ranked[*i]].0];
-        row.rank = Some(position as u32 + 1);
-        let (lo, hi) = ranking.rank_intervals[*i];
-        row.rank_interval = Some([lo, hi]);
+    let score = |i: &usize| evaluated.rows[*i].chained.score;
+    let drawn = |i: &usize| evaluated.draws[*i].score.as_slice();
+    let scores: Vec<f64> = ranked.iter().map(score).collect();
+    let draws: Vec<&[f64]> = ranked.iter().map(drawn).collect();
+    for (i, (rank, interval)) in ranked.iter().zip(ranks(&scores, &draws)?) {
+        let row = &mut rows[done[*i].0];
+        (row.rank, row.rank_interval) = (Some(rank), Some(interval));
     }
     Ok(scored)
 }

@@ -39,8 +39,6 @@ pub struct SubjectCheck {
     pub build_seconds: BTreeMap<&'static str, f64>,
     /// Seconds of one run of all shards, one after another.
     pub suite_seconds: f64,
-    /// Shards of the suite.
-    pub shards: u64,
     /// The unchanged subject's results.
     pub baseline: BaselineSummary,
     /// Cases that fail in every run, with their shards.
@@ -117,7 +115,6 @@ pub fn check(checked: &Checked) -> SubjectCheck {
         steps: checked.base.steps.len() as u64,
         build_seconds: checked.build_seconds.clone(),
         suite_seconds: checked.suite_seconds,
-        shards: checked.shards.len() as u64,
         baseline: BaselineSummary::from(&*checked.baseline),
         failing: cases(|b| &b.failing),
         flaky: cases(|b| &b.flaky),
@@ -154,18 +151,17 @@ pub fn check_text(c: &SubjectCheck) -> String {
         builds.join(", ")
     );
     let b = &c.baseline;
-    let rates: Vec<String> = b.pass_rates.iter().map(|r| format!("{r:.2}")).collect();
     let _ = writeln!(
         out,
         "tests: {} cases in {} shards, {:.1} s; {} failing, {} flaky, {} skipped; {} runs passed {} %; {} alerts of its own",
         b.cases,
-        c.shards,
+        b.shards,
         c.suite_seconds,
         b.failing,
         b.flaky,
         b.skipped,
         b.runs,
-        rates.join(", "),
+        b.rates(),
         b.alerts
     );
     for (what, cases) in [("failing", &c.failing), ("flaky", &c.flaky)] {
@@ -177,13 +173,17 @@ pub fn check_text(c: &SubjectCheck) -> String {
         let n = &found.counts;
         let _ = writeln!(
             out,
-            "executed by the tests: {:.0} % of lines ({} of {}), {:.0} % of functions ({} of {})",
+            "executed by the tests: {:.0} % of lines ({} of {}), {:.0} % of functions ({} of {}){}",
             found.lines_percent,
             n.lines,
             n.lines_with_code,
             found.functions_percent,
             n.functions,
-            n.functions_with_code
+            n.functions_with_code,
+            match n.cut_short {
+                0 => String::new(),
+                n => format!("; {n} shards were cut short and are not counted"),
+            }
         );
     }
     for (kind, p) in &c.planted {

@@ -109,7 +109,6 @@ fn head(out: &mut String, board: &Leaderboard, subject: &SubjectSummary, row: &P
         let _ = writeln!(out, "not in the population: {excluded}");
     }
     if let Some(b) = &row.baseline {
-        let rates: Vec<String> = b.pass_rates.iter().map(|r| format!("{r:.2}")).collect();
         let profile = row.profile.as_ref();
         let profile = profile.map_or(String::new(), |name| format!(" of profile {name}"));
         let _ = writeln!(
@@ -122,7 +121,7 @@ fn head(out: &mut String, board: &Leaderboard, subject: &SubjectSummary, row: &P
             b.flaky,
             b.skipped,
             b.runs,
-            rates.join(", "),
+            b.rates(),
             b.alerts
         );
         for group in &b.groups {
@@ -166,13 +165,7 @@ pub fn counts(counts: &BTreeMap<String, u64>) -> String {
 }
 
 fn table(rows: &[&PlacedRow], style: Style) -> Table {
-    let mut rows = rows.to_vec();
-    rows.sort_by(|a, b| {
-        let key = |r: &PlacedRow| r.score.unwrap_or(f64::NEG_INFINITY);
-        key(b)
-            .total_cmp(&key(a))
-            .then_with(|| a.model.cmp(&b.model))
-    });
+    let rows = by_score(rows, |r| (r.score, &r.model));
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     let header = [
@@ -231,15 +224,22 @@ fn table(rows: &[&PlacedRow], style: Style) -> Table {
     table
 }
 
-/// The table of the aggregate.
-fn aggregate(rows: &[&AggregateRow], style: Style) -> Table {
+/// The highest score first, rows without one last, equal ones by model.
+fn by_score<'a, T>(rows: &[&'a T], of: impl Fn(&T) -> (Option<f64>, &String)) -> Vec<&'a T> {
     let mut rows = rows.to_vec();
     rows.sort_by(|a, b| {
-        let key = |r: &AggregateRow| r.score.unwrap_or(f64::NEG_INFINITY);
-        key(b)
-            .total_cmp(&key(a))
-            .then_with(|| a.model.cmp(&b.model))
+        let ((a, model), (b, other)) = (of(a), of(b));
+        let number = |score: Option<f64>| score.unwrap_or(f64::NEG_INFINITY);
+        number(b)
+            .total_cmp(&number(a))
+            .then_with(|| model.cmp(other))
     });
+    rows
+}
+
+/// The table of the aggregate.
+fn aggregate(rows: &[&AggregateRow], style: Style) -> Table {
+    let rows = by_score(rows, |r| (r.score, &r.model));
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     let header = [
