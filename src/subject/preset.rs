@@ -21,6 +21,7 @@ const PRESETS: &[(&str, Preset)] = &[
         "oniguruma",
         Preset::Text(include_str!("presets/oniguruma.toml")),
     ),
+    ("php", Preset::Text(include_str!("presets/php.toml"))),
     ("quaylib", Preset::Path("fixtures/quaylib/everbench.toml")),
     ("sqlite", Preset::Text(include_str!("presets/sqlite.toml"))),
     (
@@ -138,6 +139,28 @@ mod tests {
             &sanitized,
             "-DCMAKE_EXE_LINKER_FLAGS=-fsanitize=address,undefined -static-libasan -static-libubsan"
         ));
+    }
+
+    #[test]
+    fn php_has_a_quick_profile_that_the_full_one_adds_to() {
+        let m = manifest("php");
+        assert!(matches!(&m.source, Source::Debian(d) if d.name == "php8.2" && !d.patched));
+        assert_eq!(m.tests.report, Report::File);
+        assert_eq!(m.tests.profile.as_deref(), Some("quick"));
+        let of = |profile: &str| -> Vec<&str> {
+            let named = |s: &&crate::subject::Shard| s.profiles.iter().any(|p| p == profile);
+            let shards = m.tests.shards.iter().filter(named);
+            shards.map(|s| s.name.as_str()).collect()
+        };
+        assert!(of("quick").iter().all(|name| of("full").contains(name)));
+        assert_eq!(of("full").len(), m.tests.shards.len());
+        assert_eq!(m.scoring.functions_per_iteration, 100);
+        assert_eq!(m.selection("Zend/zend_hash.c"), Selection::Selected);
+        assert_eq!(m.selection("ext/curl/multi.c"), Selection::NotIncluded);
+        assert_eq!(
+            m.selection("Zend/zend_vm_execute.h"),
+            Selection::NotIncluded
+        );
     }
 
     #[test]
