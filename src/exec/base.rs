@@ -1,7 +1,7 @@
 //! Builds the unchanged subject in one flavour with its own commands, records them, and keeps the
 //! tree for everything that is replayed on it later.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,12 +148,13 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Fai
         Some(Digest::of(&bytes))
     });
     let mut untracked = std::mem::take(&mut products.untracked);
-    untracked.extend(restore(shop, context, &tree, &products)?);
+    untracked.extend(restore(shop, job, context, &tree, &products)?);
     let compiled = products.units.clone();
     let present = compiled
         .into_iter()
         .filter(|u| tree.join(&u.object).exists());
-    let mut units = examine::units(shop, context, &tree, present.collect(), &mut blobs)?;
+    let env = environment(job);
+    let mut units = examine::units(shop, context, &tree, &env, present.collect(), &mut blobs)?;
     let sources = examine::sources(&tree, &snapshot, &mut units)?;
     untracked.extend(examine::untracked(
         shop, context, &tree, &products, &units, &blobs,
@@ -192,6 +193,7 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Fai
             generated,
             rewritten,
             untracked,
+            env,
         },
         blobs,
         scratch,
@@ -261,13 +263,7 @@ fn run_phases(
         inside: RECORD.into(),
         writable: true,
     });
-    for pair in job.list("env") {
-        if let Value::List(pair) = pair
-            && let [Value::Text(name), Value::Text(value)] = pair.as_slice()
-        {
-            env.insert(name.clone(), value.clone());
-        }
-    }
+    env.extend(environment(job));
     for phase in phases {
         let mut env = env.clone();
         if *phase == "build" {
@@ -305,6 +301,20 @@ fn run_phases(
         }
     }
     Ok(None)
+}
+
+/// The environment that the subject's manifest gives its build. Recorded commands are run again in
+/// it: `SOURCE_DATE_EPOCH` is in what they make, and `CPATH` decides whether they can.
+fn environment(job: &Job) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::new();
+    for pair in job.list("env") {
+        if let Value::List(pair) = pair
+            && let [Value::Text(name), Value::Text(value)] = pair.as_slice()
+        {
+            env.insert(name.clone(), value.clone());
+        }
+    }
+    env
 }
 
 fn build_limits() -> Limits {
@@ -360,6 +370,7 @@ fn recorded(record: &Path) -> Result<Vec<Made>, Failure> {
 /// the tree. What cannot be made again as it was is told.
 fn restore(
     shop: &Workshop,
+    job: &Job,
     context: &Context<'_>,
     tree: &Path,
     products: &Products,
@@ -404,6 +415,7 @@ fn restore(
         let call = Call {
             cwd,
             out: Some(out),
+            env: environment(job),
             ..Call::on(tree, [vec![program], args].concat())
         };
         shop.run(&call, context.cancel)?;

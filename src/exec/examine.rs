@@ -76,6 +76,7 @@ pub fn units(
     shop: &Workshop,
     context: &Context<'_>,
     tree: &Path,
+    env: &BTreeMap<String, String>,
     units: Vec<Unit>,
     blobs: &mut Vec<Vec<u8>>,
 ) -> Result<Vec<Unit>, Failure> {
@@ -88,7 +89,7 @@ pub fn units(
                 loop {
                     let i = next.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                     let Some(unit) = units.get(i) else { break };
-                    let result = unit_of(shop, context, tree, unit);
+                    let result = unit_of(shop, context, tree, env, unit);
                     examined
                         .lock()
                         .expect("nothing panics while it holds the lock")
@@ -114,15 +115,16 @@ fn unit_of(
     shop: &Workshop,
     context: &Context<'_>,
     tree: &Path,
+    env: &BTreeMap<String, String>,
     unit: &Unit,
 ) -> Result<(Unit, [Vec<u8>; 2]), Failure> {
     let argv =
         |program: &Path, args: Vec<String>| [vec![program.display().to_string()], args].concat();
     let preprocess = argv(shop.tools.tool(&unit.tool), commands::preprocess(unit));
-    let text = output(shop, context, tree, &unit.cwd, preprocess)?;
+    let text = output(shop, context, tree, (&unit.cwd, env), preprocess)?;
     let object = format!("{TREE}/{}", unit.object);
     let list = argv(&shop.tools.nm, vec!["-g".into(), "-P".into(), object]);
-    let symbols = symbols(&output(shop, context, tree, &unit.cwd, list)?);
+    let symbols = symbols(&output(shop, context, tree, (&unit.cwd, env), list)?);
     let unit = Unit {
         reads: reads(&text, &unit.cwd),
         preprocessed: Digest::of(&text),
@@ -136,11 +138,12 @@ fn output(
     shop: &Workshop,
     context: &Context<'_>,
     tree: &Path,
-    cwd: &str,
+    (cwd, env): (&str, &BTreeMap<String, String>),
     argv: Vec<String>,
 ) -> Result<Vec<u8>, Failure> {
     let call = Call {
         cwd: cwd.to_string(),
+        env: env.clone(),
         limits: Limits {
             output: 256 << 20,
             ..compiler_limits()
@@ -315,7 +318,7 @@ pub fn untracked(
             let words = [shop.tools.nm.display().to_string()].into_iter();
             let words = words.chain(flags.iter().map(|f| f.to_string()));
             let argv = words.chain([format!("{TREE}/{path}")]).collect();
-            match output(shop, context, tree, TREE, argv) {
+            match output(shop, context, tree, (TREE, &BTreeMap::new()), argv) {
                 Ok(listing) => names.extend(defined(&symbols(&listing))),
                 // It is no file that has symbols.
                 Err(Failure::Fatal { .. }) => {}

@@ -221,6 +221,7 @@ impl<'a> Replay<'a> {
             cwd: cwd.to_string(),
             over: over.to_vec(),
             out: Some(&out),
+            env: self.doc.env.clone(),
             limits: self.shop.limits,
             ..Call::on(&self.tree, [vec![program], args].concat())
         };

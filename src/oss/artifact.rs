@@ -21,7 +21,7 @@ pub const SOURCE: Kind = Kind {
 /// The unchanged subject, built in one flavour: a [`BaseDoc`].
 pub const BASE: Kind = Kind {
     name: "oss/base",
-    version: 2,
+    version: 3,
     nature: Nature::Deterministic,
 };
 /// Whether the subject still builds with one function replaced: a [`VerdictDoc`].
@@ -83,6 +83,9 @@ pub struct BaseDoc {
     pub rewritten: Vec<String>,
     /// What a replaced function might reach unseen.
     pub untracked: Vec<Untracked>,
+    /// The environment that the manifest gives the build; recorded commands are run again in it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
 }
 
 /// A product that no recorded command made, or that cannot be made again: a change of the units

@@ -540,9 +540,16 @@ fn extract(
                 continue;
             }
             let span = definition.span.clone();
-            let contexts = compiled_in
-                .iter()
-                .map(|n| context(units[*n], &facts[*n], in_tree[*n], definition, path));
+            let contexts = compiled_in.iter().map(|n| {
+                context(
+                    units[*n],
+                    &doc.env,
+                    &facts[*n],
+                    in_tree[*n],
+                    definition,
+                    path,
+                )
+            });
             places.insert(
                 id.clone(),
                 Place {
@@ -572,6 +579,7 @@ fn extract(
 
 fn context(
     unit: &Unit,
+    env: &BTreeMap<String, String>,
     facts: &UnitFacts,
     definitions: &[CompiledDefinition],
     definition: &lang::Definition,
@@ -590,7 +598,10 @@ fn context(
         stripped: facts.stripped,
         macros: facts.macros,
         order: u32::try_from(order).unwrap_or(u32::MAX),
-        command: Digest::of(&artifact::write(&(&unit.tool, &unit.argv, &unit.cwd))),
+        command: Digest::of(&match env.is_empty() {
+            true => artifact::write(&(&unit.tool, &unit.argv, &unit.cwd)),
+            false => artifact::write(&(&unit.tool, &unit.argv, &unit.cwd, env)),
+        }),
     }
 }
 
@@ -651,7 +662,10 @@ pub fn link_context(db: &dyn Db, subject: Subject) -> Result<Digest, Hold> {
     let symbols: Vec<(&String, Digest)> =
         doc.units.iter().map(|u| (&u.object, u.symbols)).collect();
     let steps: &Vec<Step> = &doc.steps;
-    Ok(Digest::of(&artifact::write(&(symbols, steps))))
+    Ok(Digest::of(&match doc.env.is_empty() {
+        true => artifact::write(&(symbols, steps)),
+        false => artifact::write(&(symbols, steps, &doc.env)),
+    }))
 }
 
 /// A function as an argument of queries.

@@ -252,3 +252,34 @@ fn what_cannot_be_followed_is_told_and_counted() {
     assert_eq!(generated, ["made/made.c"]);
     assert_eq!(doc.copies["tsrc/copied.c"], "src/copied.c");
 }
+
+#[test]
+fn recorded_commands_are_run_again_in_the_environment_of_the_build() {
+    let dir = project();
+    let once = dir.path().join("src/once.c");
+    fs::create_dir(dir.path().join("env")).expect("a folder");
+    fs::write(dir.path().join("env/by-cpath.h"), "#define BY_CPATH 1\n").expect("a file");
+    let text = format!("#include <by-cpath.h>\n{}", library("once"));
+    fs::write(once, text).expect("a file");
+    let manifest = MANIFEST.replace(
+        "[sanitizers]",
+        "[build.env]\nCPATH = \"/eb/tree/env\"\n[sanitizers]",
+    );
+    let tries = [
+        (
+            "what the environment's header has",
+            "n += BY_CPATH;",
+            Builds,
+        ),
+        ("what it has not", "n += BY_NOBODY;", Fails),
+    ];
+    let tries = tries.map(|(what, edit, expect)| Try {
+        what,
+        function: "src/once.c:once_twice",
+        edit: body(edit),
+        expect,
+    });
+    let mut lab = Lab::open(&manifest, dir.path(), None);
+    let wrong = disagreements(&mut lab, &tries);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
