@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::cancel::Cancel;
 use crate::digest::Digest;
-use crate::engine::{Context, EngineDb, Facts, Failure, Hold, Output, Registry};
+use crate::engine::{Context, EngineDb, Facts, Failure, Hold, Output, Registry, Spent};
 use crate::job::{Job, Key};
 
 /// A job with what it gave, on its way into the store.
@@ -24,6 +24,8 @@ pub struct Done {
     pub output: Output,
     /// How long it took.
     pub wall: Duration,
+    /// Processor time of the commands that it ran.
+    pub cpu: Duration,
 }
 
 /// Where outputs are kept. The store implements it; tests have one in memory.
@@ -229,11 +231,16 @@ impl Driver<'_> {
     }
 
     fn take(&self, ended: Ended, wave: &mut Wave, board: &Board) {
-        let Ended { job, result, wall } = ended;
+        let Ended {
+            job,
+            result,
+            wall,
+            cpu,
+        } = ended;
         match result {
             Ok(output) => {
                 wave.oldest.get_or_insert_with(Instant::now);
-                wave.done.push(Done { job, output, wall });
+                wave.done.push(Done { job, output, wall, cpu });
             }
             Err(Failure::Cancelled) => {}
             Err(Failure::Transient(why)) => {
@@ -309,7 +316,8 @@ impl Driver<'_> {
         while let Some(ticket) = board.next() {
             let started = Instant::now();
             let job = ticket.job.clone();
-            let run = || self.run(&job);
+            let spent = Spent::default();
+            let run = || self.run(&job, &spent);
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run))
                 .unwrap_or_else(|panic| {
                     let text = panic
@@ -329,12 +337,13 @@ impl Driver<'_> {
                 job,
                 result,
                 wall: started.elapsed(),
+                cpu: spent.total(),
             });
             board.release(&ticket);
         }
     }
 
-    fn run(&self, job: &Job) -> Result<Output, Failure> {
+    fn run(&self, job: &Job, spent: &Spent) -> Result<Output, Failure> {
         let entry = self
             .registry
             .get(job.kind().name)
@@ -363,6 +372,7 @@ impl Driver<'_> {
                 blob: &blob,
                 output: &output,
                 cancel: &self.cancel,
+                spent,
             },
         )
     }
@@ -372,6 +382,7 @@ struct Ended {
     job: Job,
     result: Result<Output, Failure>,
     wall: Duration,
+    cpu: Duration,
 }
 
 /// What the steering thread remembers between two evaluations.

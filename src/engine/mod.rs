@@ -17,7 +17,7 @@ mod registry;
 pub use db::{Db, EngineDb, Facts, FactsError, Slot};
 pub use driver::{Done, DriveError, Driven, Driver, Ledger, Observer, Progress, Tally};
 pub use hold::{Broken, Hold, fold};
-pub use registry::{Context, Executor, Failure, Output, Registered, Registry};
+pub use registry::{Context, Executor, Failure, Output, Registered, Registry, Spent};
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::cancel::Cancel;
 use crate::digest::Digest;
@@ -41,6 +43,24 @@ pub struct Context<'a> {
     pub output: &'a (dyn Fn(&Job) -> Result<Option<Digest>, Failure> + Sync),
     /// Set when the run is to stop.
     pub cancel: &'a Cancel,
+    /// Takes the processor time of the commands that the job ran.
+    pub spent: &'a Spent,
+}
+
+/// Processor time, added up over the threads of a job.
+#[derive(Debug, Default)]
+pub struct Spent(AtomicU64);
+
+impl Spent {
+    /// Adds what one command took.
+    pub fn add(&self, cpu: Duration) {
+        self.0.fetch_add(cpu.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// All that was added.
+    pub fn total(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// Runs the jobs of one kind.

@@ -205,6 +205,7 @@ proptest! {
                         job: job.clone(),
                         output: Output { bytes: job.encoding(), blobs: vec![] },
                         wall: Default::default(),
+                        cpu: Default::default(),
                     }]).unwrap();
                     arrived.push((job.key(), Digest::of(&job.encoding())));
                 }

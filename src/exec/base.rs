@@ -286,7 +286,7 @@ fn run_phases(
                 limits: build_limits(),
                 ..Call::on(tree, argv)
             };
-            let ended = shop.run(&call, context.cancel)?;
+            let ended = shop.run(&call, context)?;
             if ended.status != Status::Exited(0) {
                 let log = stable_log(&[ended.stdout, ended.stderr].concat());
                 let broken = BrokenBuild {
@@ -418,7 +418,7 @@ fn restore(
             env: environment(job),
             ..Call::on(tree, [vec![program], args].concat())
         };
-        shop.run(&call, context.cancel)?;
+        shop.run(&call, context)?;
         // What is made in several steps goes on from here; the tree has the last state.
         if let Ok(bytes) = std::fs::read(&file) {
             let place = tree.join(&path);

@@ -109,7 +109,7 @@ fn read(
             },
             ..Call::on(tree, argv)
         };
-        let ended = shop.run(&call, context.cancel)?;
+        let ended = shop.run(&call, context)?;
         if ended.status != Status::Exited(0) {
             return Err(Failure::Fatal {
                 what: format!(

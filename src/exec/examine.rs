@@ -150,7 +150,7 @@ fn output(
         },
         ..Call::on(tree, argv.clone())
     };
-    let ended = shop.run(&call, context.cancel)?;
+    let ended = shop.run(&call, context)?;
     if ended.status == Status::Exited(0) {
         return Ok(ended.stdout);
     }

@@ -225,7 +225,7 @@ impl<'a> Replay<'a> {
             limits: self.shop.limits,
             ..Call::on(&self.tree, [vec![program], args].concat())
         };
-        let ended = self.shop.run(&call, self.context.cancel)?;
+        let ended = self.shop.run(&call, self.context)?;
         Ok((call.argv, ended))
     }
 }

@@ -127,7 +127,7 @@ pub(super) fn tested(
         },
         before: Some(&make),
     };
-    let mut ended = shop.run(&call, context.cancel)?;
+    let mut ended = shop.run(&call, context)?;
     if to_file {
         report_file(&mut ended);
     }

@@ -13,8 +13,7 @@ use super::recorder;
 use super::toolchain::Toolchain;
 use super::trees::Trees;
 use super::{Bind, Command, Ended, Limit, Limits, Sandbox, SandboxError, Status};
-use crate::cancel::Cancel;
-use crate::engine::Failure;
+use crate::engine::{Context, Failure};
 use crate::lang::QuerySet;
 use crate::oss::artifact::EndDoc;
 use crate::oss::layout::{BIN, OUT, REPORT_HEADER, REPORT_HEADER_CPP, TREE};
@@ -144,9 +143,9 @@ impl Workshop {
 
     /// Runs a command in the sandbox. A wall-clock limit is believed only after it was hit again
     /// with nothing else running: a loaded machine must not decide a verdict.
-    pub fn run(&self, call: &Call<'_>, cancel: &Cancel) -> Result<Ended, Failure> {
+    pub fn run(&self, call: &Call<'_>, context: &Context<'_>) -> Result<Ended, Failure> {
         let command = self.command(call);
-        let ended = self.supervised(call, &command, cancel)?;
+        let ended = self.supervised(call, &command, context)?;
         if ended.status != Status::Exited(0) {
             self.check_room()?;
         }
@@ -173,7 +172,7 @@ impl Workshop {
         &self,
         call: &Call<'_>,
         command: &Command,
-        cancel: &Cancel,
+        context: &Context<'_>,
     ) -> Result<Ended, Failure> {
         let prepare = || call.before.map_or(Ok(()), |before| before());
         prepare()?;
@@ -182,7 +181,7 @@ impl Workshop {
                 .alone
                 .read()
                 .expect("nothing panics while it holds the lock");
-            self.sandbox.run(command, cancel).map_err(failure)?
+            self.counted(command, context)?
         };
         if ended.status != Status::Limit(Limit::Wall) {
             return Ok(ended);
@@ -192,7 +191,17 @@ impl Workshop {
             .alone
             .write()
             .expect("nothing panics while it holds the lock");
-        self.sandbox.run(command, cancel).map_err(failure)
+        self.counted(command, context)
+    }
+
+    /// Runs a command; what it took is the job's, whether or not it gave a result.
+    fn counted(&self, command: &Command, context: &Context<'_>) -> Result<Ended, Failure> {
+        let ended = self
+            .sandbox
+            .run(command, context.cancel)
+            .map_err(failure)?;
+        context.spent.add(ended.usage.cpu);
+        Ok(ended)
     }
 
     fn command(&self, call: &Call<'_>) -> Command {

@@ -57,7 +57,7 @@ impl Ledger for StoreLedger {
                 provenance: Provenance {
                     started_ms: now.saturating_sub(wall / 1000),
                     wall_us: wall,
-                    cpu_us: 0,
+                    cpu_us: d.cpu.as_micros() as u64,
                     tool: self.tool.clone(),
                     note: None,
                 },

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use everbench::app;
 use everbench::cancel::Cancel;
 use everbench::digest::Digest;
-use everbench::engine::{Context, EngineDb, Failure, Hold, Ledger, Registry};
+use everbench::engine::{Context, EngineDb, Failure, Hold, Ledger, Registry, Spent};
 use everbench::job::{Job, Key};
 use everbench::oss::artifact::SOURCE;
 use everbench::oss::inputs::{Model, Origin, Scoring, Settings, Subject};
@@ -209,6 +209,7 @@ pub fn run(store: &Store, registry: &Registry, jobs: &[Job]) -> Vec<(Key, Digest
                 blob: &blob,
                 output: &|job| Ok(reader.output(&job.key()).ok().flatten()),
                 cancel: &Cancel::new(),
+                spent: &Spent::default(),
             };
             let entry = registry.get(job.kind().name).expect("a known kind");
             let output = entry
