@@ -10,6 +10,7 @@ use crate::ask;
 use crate::lang::calibration::Edit;
 use crate::oss::inputs::{Card, Scoring};
 use crate::oss::metrics;
+use crate::subject::Extractor;
 
 /// The file's name.
 pub const FILE: &str = "everbench.toml";
@@ -48,6 +49,8 @@ pub struct SubjectRef {
     pub penalty: Option<f64>,
     /// Which of the subject's profiles of tests; its own default when absent.
     pub profile: Option<String>,
+    /// Who finds the functions, in place of what the manifest says.
+    pub extractor: Option<Extractor>,
 }
 
 /// A table, or an array of them.

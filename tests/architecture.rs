@@ -13,7 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ask", &["lang"]),
     ("subject", &["lang", "logs"]),
     ("engine", &[]),
-    ("config", &["ask", "oss", "lang", "stats"]),
+    ("config", &["ask", "oss", "lang", "stats", "subject"]),
     ("store", &["engine"]),
     ("source", &["subject"]),
     (
@@ -192,7 +192,8 @@ fn pure_rooms_touch_nothing_outside() {
 fn only_cli_prints() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
-        if room(&path) == "cli" {
+        // What the worker writes goes to the executor that started it, not to a user.
+        if room(&path) == "cli" || path.ends_with("exec/libclang_worker.rs") {
             continue;
         }
         for (line, code) in code(&text) {

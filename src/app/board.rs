@@ -8,7 +8,6 @@ use crate::job::Job;
 use crate::lang::QuerySet;
 use crate::oss::inputs::{Model, ModelSpec, Origin, Scoring, Settings, Subject};
 use crate::oss::leaderboard::{self, RowFacts};
-use crate::oss::population::FlavourArg;
 use crate::oss::{baseline, metrics, population};
 use crate::store::Reader;
 use crate::subject::Manifest;
@@ -57,6 +56,7 @@ pub(super) struct SubjectPlan {
     pub(super) manifest: Arc<Manifest>,
     pub(super) origin: Origin,
     pub(super) toolchain: Arc<[u8]>,
+    pub(super) libclang: Option<Arc<[u8]>>,
     pub(super) limit: Option<u32>,
     pub(super) iterations: u32,
 }
@@ -88,12 +88,13 @@ impl Plan {
                     self.task,
                     self.metrics.clone(),
                 ),
-                subject: Subject::new(
-                    &db,
+                subject: Subject::builder(
                     plan.manifest.clone(),
                     plan.origin,
                     plan.toolchain.clone(),
-                ),
+                )
+                .libclang(plan.libclang.clone())
+                .new(&db),
             })
             .collect();
         let models = self
@@ -219,10 +220,10 @@ pub fn board(
     let mut hold = Hold::default();
     let mut rows = Vec::new();
     let baseline = baseline::baseline(db, settings, subject);
-    // Until the plain base is there, nothing more can be asked for. To evaluate on would only
-    // replace what is known of the last revision by "unknown", and with that everything would
-    // run again for which the new base says the same as the old one.
-    if let Err(h) = population::base(db, subject, FlavourArg::Plain) {
+    // Until the plain base is there, and what an extractor says of it, nothing more can be asked
+    // for. To evaluate on would only replace what is known of the last revision by "unknown", and
+    // with that everything would run again for which the new base says the same as the old one.
+    if let Err(h) = population::ground(db, subject) {
         hold.merge(&h);
         if let Err(h) = &baseline {
             hold.merge(h);

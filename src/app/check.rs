@@ -119,7 +119,7 @@ impl App {
             ..options.clone()
         };
         let plan = self.plan(&options, &[], Some(&tools))?;
-        let shop = Arc::new(self.workshop(tools.clone(), &plan)?);
+        let shop = Arc::new(self.workshop(tools.clone(), &options, &plan)?);
         let registry = registry(&shop, &plan, self.sources(&plan), std::iter::empty());
         let reader = self.store.reader()?;
         let mut world = plan.world(&reader);

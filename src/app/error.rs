@@ -5,6 +5,7 @@ use crate::config::{self};
 use crate::engine::{DriveError, Failure, Hold};
 use crate::exec::NoSandbox;
 use crate::exec::answer::ReplayError;
+use crate::exec::libclang::NoLibclang;
 use crate::exec::toolchain::ToolchainError;
 use crate::source::{ReadError, SourceError};
 use crate::store::StoreError;
@@ -76,6 +77,12 @@ impl From<SourceError> for AppError {
 
 impl From<ToolchainError> for AppError {
     fn from(e: ToolchainError) -> Self {
+        AppError::Environment(e.to_string())
+    }
+}
+
+impl From<NoLibclang> for AppError {
+    fn from(e: NoLibclang) -> Self {
         AppError::Environment(e.to_string())
     }
 }

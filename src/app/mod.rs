@@ -15,6 +15,7 @@ use crate::engine::{
 };
 use crate::exec::answer::{Calibration, Replay, Replays};
 use crate::exec::fetch::Sources;
+use crate::exec::libclang::Libclang;
 use crate::exec::packages::missing;
 use crate::exec::toolchain::Toolchain;
 use crate::exec::{Policy, Sandbox};
@@ -26,11 +27,13 @@ use crate::oss::inputs::Origin;
 use crate::oss::leaderboard;
 use crate::oss::{case, metrics};
 use crate::store::{Access, Manifest as EvaluationManifest, Store, StoreError, StoreLedger};
+use crate::subject::Extractor;
 
 mod audit;
 mod board;
 mod check;
 mod error;
+mod extractors;
 mod lock;
 mod project;
 mod sources;
@@ -131,7 +134,7 @@ impl App {
         let evaluation = if first.2.is_empty() {
             first
         } else {
-            let shop = self.workshop(tools.clone(), &plan)?;
+            let shop = self.workshop(tools.clone(), options, &plan)?;
             let replays = answering.iter().filter_map(|a| a.replay.clone());
             let registry = registry(&Arc::new(shop), &plan, self.sources(&plan), replays);
             let jobs = options.jobs.unwrap_or_else(cores);
@@ -183,7 +186,7 @@ impl App {
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
-        let shop = Arc::new(self.workshop(tools, &plan)?);
+        let shop = Arc::new(self.workshop(tools, options, &plan)?);
         let registry = registry(
             &shop,
             &plan,
@@ -223,7 +226,19 @@ impl App {
         )?)
     }
 
-    fn workshop(&self, tools: Toolchain, plan: &Plan) -> Result<Workshop, AppError> {
+    fn workshop(
+        &self,
+        tools: Toolchain,
+        options: &Options,
+        plan: &Plan,
+    ) -> Result<Workshop, AppError> {
+        let libclang = match plan.subjects.iter().any(|s| s.libclang.is_some()) {
+            true => Some(Libclang::probe(
+                options.libclang.as_deref(),
+                &tools.identity.target,
+            )?),
+            false => None,
+        };
         let sandbox = Sandbox::probe(Policy::Required)?;
         let environment =
             |e: std::io::Error| AppError::Environment(format!("the build cache: {e}"));
@@ -232,6 +247,7 @@ impl App {
         let recorder = std::env::current_exe().map_err(environment)?;
         let mut shop = Workshop::new(sandbox, tools, trees, &recorder).map_err(environment)?;
         shop.queries = plan.queries.clone();
+        shop.libclang = libclang;
         let needed = plan.subjects.iter().map(|s| &s.manifest.build.packages);
         shop.missing_packages = needed
             .flat_map(|p| missing(p).unwrap_or_default())
@@ -319,14 +335,28 @@ impl App {
         tools: Option<&Toolchain>,
     ) -> Result<SubjectPlan, AppError> {
         let run = &self.project.config.run;
+        let extractor = subject.extractor(options.extractor);
+        let mut selected = subject.selected(options)?;
+        selected.functions.extractor = extractor;
         let subject = &ProjectSubject {
-            manifest: Arc::new(subject.selected(options)?),
+            manifest: Arc::new(selected),
             ..subject.clone()
         };
         let manifest = &subject.manifest;
         if let Some(tools) = tools {
             compilers(manifest, tools)?;
         }
+        let libclang = match (extractor, tools) {
+            (Extractor::TreeSitter, _) => None,
+            (Extractor::Libclang, Some(tools)) => {
+                let found = Libclang::probe(options.libclang.as_deref(), &tools.identity.target)?;
+                Some(found.identity.canonical().into())
+            }
+            (Extractor::Libclang, None) => match self.surrounding(&manifest.name, "libclang")? {
+                Some(bytes) => Some(bytes),
+                None => return Err(nothing_stored()),
+            },
+        };
         let toolchain: Arc<[u8]> = match tools {
             Some(tools) => tools.identity_with(&programs(manifest))?.canonical().into(),
             None => match self.surrounding(&manifest.name, "toolchain")? {
@@ -339,6 +369,7 @@ impl App {
             manifest_dir: subject.manifest_dir.clone(),
             origin,
             toolchain,
+            libclang,
             limit: subject.limit(options, run),
             iterations: subject.iterations(options, run),
             manifest,
@@ -359,6 +390,9 @@ impl App {
             };
             note("toolchain", &subject.toolchain)?;
             note("compiler", tools.version.as_bytes())?;
+            if let Some(libclang) = &subject.libclang {
+                note("libclang", libclang)?;
+            }
             if let Origin::Snapshot(digest) = subject.origin
                 && let Some(bytes) = self.store.reader()?.blob(&digest)?
             {

@@ -12,7 +12,7 @@ use crate::exec::answer::Replay;
 use crate::exec::toolchain::Toolchain;
 use crate::oss::inputs::{Answers, ModelSpec, Scoring};
 use crate::source;
-use crate::subject::{self, Manifest, Preset};
+use crate::subject::{self, Extractor, Manifest, Preset};
 
 /// What a command was asked for beside the project file.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +33,10 @@ pub struct Options {
     pub models: Vec<String>,
     /// Only these subjects.
     pub subjects: Vec<String>,
+    /// Who finds the functions, in place of what the project says.
+    pub extractor: Option<Extractor>,
+    /// Where libclang is; looked for when absent.
+    pub libclang: Option<PathBuf>,
     /// See [`config::RunConfig::compiler`].
     pub compiler: Option<String>,
     /// See [`config::SubjectRef::profile`].
@@ -83,6 +87,13 @@ impl ProjectSubject {
         self.manifest
             .with_profile(profile)
             .map_err(|e| AppError::Input(e.to_string()))
+    }
+
+    /// Who finds the functions: as the command says, else as the project file, else as the
+    /// manifest.
+    pub fn extractor(&self, command: Option<Extractor>) -> Extractor {
+        let own = self.manifest.functions.extractor;
+        command.or(self.config.extractor).unwrap_or(own)
     }
 }
 

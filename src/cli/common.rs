@@ -9,6 +9,7 @@ use crate::cancel::Cancel;
 use crate::engine::{DriveError, Hold};
 use crate::oss::inputs::Scoring;
 use crate::store::StoreError;
+use crate::subject::Extractor;
 
 /// The exit codes, which scripts may rely on.
 pub mod exit {
@@ -118,6 +119,21 @@ pub enum ScoringArg {
     Paired,
 }
 
+/// Which extractor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ExtractorArg {
+    /// This program's own reading; needs nothing installed.
+    TreeSitter,
+    /// libclang over the recorded compile commands.
+    Libclang,
+}
+
+/// Where the user says libclang is.
+pub fn libclang_path() -> Option<std::path::PathBuf> {
+    let set = std::env::var_os(crate::exec::libclang::VARIABLE);
+    set.filter(|path| !path.is_empty()).map(Into::into)
+}
+
 /// Options of every command that evaluates.
 #[derive(Args, Clone)]
 pub struct EvaluationArgs {
@@ -145,6 +161,9 @@ pub struct EvaluationArgs {
     /// The profile of the subject's tests, as its manifest names them.
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
+    /// Who finds the functions; rows of different extractors are not comparable.
+    #[arg(long, value_name = "WHICH", value_enum)]
+    pub extractor: Option<ExtractorArg>,
     /// Points per unique alert.
     #[arg(long, value_name = "POINTS", value_parser = points)]
     pub penalty: Option<f64>,
@@ -185,6 +204,11 @@ pub fn options(evaluation: &EvaluationArgs, execution: Option<&ExecutionArgs>) -
                 ScoringArg::Paired => Scoring::Paired,
             })
             .collect(),
+        extractor: evaluation.extractor.map(|e| match e {
+            ExtractorArg::TreeSitter => Extractor::TreeSitter,
+            ExtractorArg::Libclang => Extractor::Libclang,
+        }),
+        libclang: libclang_path(),
         models: evaluation.models.clone(),
         subjects: evaluation.subjects.clone(),
         compiler: execution.and_then(|e| e.compiler.clone()),

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::common::{CliResult, exit, print};
+use super::common::{CliResult, exit, libclang_path, print};
 use crate::app::{AppError, Project};
+use crate::exec::libclang::Libclang;
 use crate::exec::packages;
 use crate::exec::toolchain::{Toolchain, find};
 use crate::exec::{Policy, Sandbox};
+use crate::subject::Extractor;
 
 /// Say what this machine has for a run, what is missing, and how to get it.
 #[derive(clap::Args)]
@@ -73,6 +75,24 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             }
         }
         Err(e) => say(false, "compiler", &e.to_string()),
+    }
+    let target = Toolchain::probe(&compiler).map(|t| t.identity.target);
+    let needed = project
+        .iter()
+        .flat_map(|p| &p.subjects)
+        .any(|s| s.extractor(None) == Extractor::Libclang);
+    match Libclang::probe(libclang_path().as_deref(), &target.unwrap_or_default()) {
+        Ok(found) => say(
+            true,
+            "libclang",
+            &format!("{} ({})", found.identity.version, found.library.display()),
+        ),
+        Err(e) if needed => say(false, "libclang", &e.to_string()),
+        Err(e) => say(
+            true,
+            "libclang",
+            &format!("only needed for `extractor = \"libclang\"`: {e}"),
+        ),
     }
     for program in &programs {
         match find(program) {

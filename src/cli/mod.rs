@@ -6,6 +6,7 @@
 mod audit;
 mod common;
 mod doctor;
+mod extractors;
 mod init;
 mod list;
 mod progress;
@@ -45,6 +46,7 @@ enum Command {
     List(list::Args),
     Show(show::Args),
     Audit(audit::Args),
+    Extractors(extractors::Args),
     Prompts(prompts::Args),
     Store(store::Args),
     Subjects(subjects::Args),
@@ -75,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::List(args) => list::run(dir, &args),
         Command::Show(args) => show::run(dir, &args),
         Command::Audit(args) => audit::run(dir, &args),
+        Command::Extractors(args) => extractors::run(dir, &args),
         Command::Prompts(args) => prompts::run(dir, &args),
         Command::Store(args) => store::run(dir, &args),
         Command::Subjects(args) => subjects::run(dir, &args),

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::common::{CliResult, ExecutionArgs, Format, cancel_on_signals, exit, print};
+use super::common::{
+    CliResult, ExecutionArgs, Format, cancel_on_signals, exit, libclang_path, print,
+};
 use super::progress::Reporter;
 use super::run::json;
 use crate::app::{self, App, AppError, Checks, Options};
@@ -131,6 +133,7 @@ fn check(dir: &Path, args: &CheckArgs) -> CliResult {
         profile: args.profile.clone(),
         compiler: args.execution.compiler.clone(),
         jobs: args.execution.jobs.map(usize::from),
+        libclang: libclang_path(),
         ..Options::default()
     };
     let checks = Checks {

@@ -14,6 +14,7 @@
 //! - `base`, recorded by `recorder`, understood by `commands` and `products`, looked at by
 //!   `examine`: the unchanged subject
 //! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests, with `writable`
+//! - `libclang`, asked in `libclang_worker`: the functions that a compiler sees
 //! - `warnings`: what the compiler says of a variant that compiles; `coverage`: what tests execute
 //! - `fetch`, `answer`: sources, and models without a network
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
@@ -26,6 +27,8 @@ pub mod commands;
 pub mod coverage;
 mod examine;
 pub mod fetch;
+pub mod libclang;
+pub mod libclang_worker;
 pub mod packages;
 mod products;
 pub mod program;
@@ -52,7 +55,7 @@ pub use sandbox::{Features, Metering, NoSandbox, Policy, Sandbox};
 use std::sync::Arc;
 
 use crate::engine::Registry;
-use crate::oss::artifact;
+use crate::oss::{artifact, compiled};
 
 /// Registers what this room runs on a subject. Programs lie in an evictable cache, so their runs
 /// go first; models are registered by whoever knows them.
@@ -63,6 +66,11 @@ pub fn register(registry: &mut Registry, shop: &Arc<runner::Workshop>, sources: 
     };
     registry.add(artifact::SOURCE, 100, Arc::new(fetch));
     registry.add(artifact::BASE, 90, Arc::new(base::BaseBuild(shop.clone())));
+    registry.add(
+        compiled::EXTRACT,
+        85,
+        Arc::new(libclang::Extract(shop.clone())),
+    );
     registry.add(artifact::RUN, 80, Arc::new(run::TestRun(shop.clone())));
     let coverage = coverage::CoverageRun(shop.clone());
     registry.add(artifact::COVERAGE, 30, Arc::new(coverage));

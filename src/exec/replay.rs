@@ -3,6 +3,7 @@
 //! stays as it is; changed files are laid over it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -255,8 +256,9 @@ pub fn first_line(
 ) -> Result<usize, Failure> {
     let snapshot = snapshot(base.digest("snapshot"), context)?;
     let source = source(&snapshot, doc, context, &r.path)?;
-    let found = definitions(shop, &r.path, &source, &[r])?;
-    Ok(found[0].1.span_line)
+    let found = places(shop, &r.path, &source, &[r], context)?;
+    let before = &source[..found[0].1.start];
+    Ok(1 + before.iter().filter(|c| **c == b'\n').count())
 }
 
 /// Writes the source files of `set` with the variants in them; gives path in the tree -> file.
@@ -302,13 +304,14 @@ fn source(
     (context.blob)(digest)
 }
 
-/// The definitions in `source` that `set` replaces, each with its replacement.
-fn definitions<'r>(
+/// The ranges of `source` that `set` replaces, each with its replacement.
+fn places<'r>(
     shop: &Workshop,
     path: &str,
     source: &[u8],
     set: &[&'r Replacement],
-) -> Result<Vec<(&'r Replacement, lang::Definition)>, Failure> {
+    context: &Context<'_>,
+) -> Result<Vec<(&'r Replacement, Range<usize>)>, Failure> {
     let Some(first) = set.first() else {
         return Ok(Vec::new());
     };
@@ -320,17 +323,15 @@ fn definitions<'r>(
             "{path} is to be read by other queries than those in use"
         )));
     }
-    let functions = lang::functions(&language, source).definitions;
+    let functions = lang::functions(&language, source);
     set.iter()
         .map(|r| {
-            let mut all = functions.iter();
-            let same = |d: &&lang::Definition| d.name == r.name && d.ordinal == r.ordinal as usize;
-            match all.find(same) {
-                Some(definition) => Ok((*r, definition.clone())),
-                None => Err(fault(format!(
-                    "{path} has no definition {} of `{}`",
-                    r.ordinal, r.name
-                ))),
+            let function = (r.name.as_str(), r.ordinal as usize);
+            let original = || (context.blob)(r.original).map_err(Unplaced::Host);
+            match lang::locate(&functions, source, function, original) {
+                Ok(range) => Ok((*r, range)),
+                Err(Unplaced::Host(failure)) => Err(failure),
+                Err(Unplaced::Text(e)) => Err(fault(format!("{path}: {e}"))),
             }
         })
         .collect()
@@ -344,15 +345,26 @@ fn spliced(
     context: &Context<'_>,
 ) -> Result<Vec<u8>, Failure> {
     let mut edits = Vec::new();
-    for definition in definitions(shop, path, source, set)? {
-        let (r, definition) = definition;
+    for (r, range) in places(shop, path, source, set, context)? {
         edits.push(lang::Splice {
-            range: definition.span.clone(),
+            range,
             expected: r.original,
             replacement: (context.blob)(r.variant)?.to_vec(),
         });
     }
     lang::splice(source, &edits).map_err(|e| fault(format!("{path}: {e}")))
+}
+
+/// Why the place of a replacement is not known.
+enum Unplaced {
+    Host(Failure),
+    Text(lang::LocateError),
+}
+
+impl From<lang::LocateError> for Unplaced {
+    fn from(e: lang::LocateError) -> Unplaced {
+        Unplaced::Text(e)
+    }
 }
 
 fn fault(what: String) -> Failure {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use regex::bytes::Regex;
 
+use super::libclang::Libclang;
 use super::recorder;
 use super::toolchain::Toolchain;
 use super::trees::Trees;
@@ -26,7 +27,9 @@ pub struct Workshop {
     pub tools: Toolchain,
     /// What can be made again.
     pub trees: Trees,
-    /// This program, which is also the recording tools.
+    /// libclang, where an extractor needs it.
+    pub libclang: Option<Libclang>,
+    /// This program, which is also the recording tools and libclang's worker.
     pub recorder: PathBuf,
     /// The harness headers for C and for C++, as files.
     pub headers: [PathBuf; 2],
@@ -132,6 +135,7 @@ impl Workshop {
             sandbox,
             tools,
             trees,
+            libclang: None,
             recorder,
             headers,
             limits: compiler_limits(),

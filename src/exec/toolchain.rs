@@ -91,7 +91,7 @@ const VISIBLE: &[&str] = &[
 ];
 
 /// Whether the sandbox shows a program: the path it is called by, and what is behind it.
-fn visible(path: &Path) -> bool {
+pub(super) fn visible(path: &Path) -> bool {
     let real = path.canonicalize();
     let below = |path: &Path| VISIBLE.iter().any(|dir| path.starts_with(dir));
     below(path) && real.is_ok_and(|real| below(&real))

@@ -282,7 +282,7 @@ fn describe(
 
 /// Where the comment directly before `at` starts: comments that begin their line and have no blank
 /// line between each other or before the definition.
-fn leading_comment(o: &Outline<'_>, lines: &Lines, at: usize) -> Option<usize> {
+pub(super) fn leading_comment(o: &Outline<'_>, lines: &Lines, at: usize) -> Option<usize> {
     let mut start = None;
     let mut next = at;
     let mut k = o.comments.partition_point(|c| c.start < at);

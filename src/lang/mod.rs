@@ -16,6 +16,7 @@
 //! - [`functions`]: definitions of a file, and what is left out with the reason.
 //! - [`compiled_definitions`], [`intersect`]: the compiler's view and how the two compare.
 //! - [`StrippedUnit`]: what a function's verdict can depend on besides its own text.
+//! - [`locate`]: where the text to be replaced is.
 //! - [`splice`]: verified replacement of ranges.
 //! - [`variant_of`]: from the code in a reply to the text to splice, or to a refusal.
 //! - [`normalised`]: a text without its formatting.
@@ -29,6 +30,7 @@ mod head;
 mod head_cpp;
 mod language;
 mod lex;
+mod locate;
 mod mask;
 mod normalise;
 mod outline;
@@ -46,6 +48,7 @@ pub use functions::{
     Definition, FileFunctions, SkipReason, Skipped, function_alone, functions, is_called,
 };
 pub use language::{Language, Queries, QueryFault, QuerySet, QueryTexts};
+pub use locate::{FOREIGN, LocateError, alone, locate, occurrences, with_comment};
 pub use normalise::normalised;
 pub use reality::{Intersection, OnlyCompiled, OnlyCompiledReason, Reality, intersect};
 pub use splice::{Splice, SpliceError, splice};

@@ -2,6 +2,7 @@
 //! units, and what only one of the two sides sees, with the reason. Nothing is dropped: every
 //! definition of either side is in exactly one list.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -20,6 +21,8 @@ pub enum Reality {
     Compiled {
         /// Numbers of units in the list that was given.
         units: Vec<usize>,
+        /// Its place among the definitions of each of these.
+        orders: Vec<usize>,
         /// Other names it is compiled under, when a macro renames it; sorted.
         renamed: Vec<String>,
     },
@@ -32,6 +35,8 @@ pub enum Reality {
 pub struct OnlyCompiled {
     /// The function's name.
     pub name: String,
+    /// The file its name stands in, as the units name it.
+    pub file: String,
     /// The line of its name in the file.
     pub line: usize,
     /// The units it is in, ascending.
@@ -78,43 +83,49 @@ pub struct Intersection {
 /// `units`: the same name, on the line of the name. A definition whose head a macro spreads over
 /// lines still matches on any line of its head; one that a macro renames (`#define find my_find`)
 /// matches under the other name when it is the only one with its name on that line.
+///
+/// A file may say by `#line` that its lines are another file's. What such a name stands for depends
+/// on the unit, by its number, and is what `named` gives: the files of `units` must be named alike.
 pub fn intersect(
     language: LanguageId,
     found: &FileFunctions,
     source: &[u8],
     path: &str,
     units: &[&[CompiledDefinition]],
+    named: &dyn Fn(usize, &str) -> String,
 ) -> Intersection {
     let lines = super::lex::Lines::of(source);
     let last_line = lines.line(source.len());
-    // A generated file may say by `#line` that its lines are another file's.
     let markers = Markers::of(&Outline::of(language, source));
     let heads: Vec<(String, RangeInclusive<usize>, usize)> = found
         .definitions
         .iter()
         .map(|d| {
             let (file, line) = markers.place(d.name_range.start);
-            let file = if file.is_empty() {
-                path.to_string()
-            } else {
-                file
-            };
             let first = markers.place(d.definition.start).1;
             (file, first..=markers.place(d.body.start).1, line)
         })
         .collect();
-    let here = |file: &str| {
-        same_path(file, path)
-            || heads
-                .iter()
-                .any(|(presumed, _, _)| same_path(presumed, file))
-    };
     let mut seen: Vec<Vec<usize>> = vec![Vec::new(); found.definitions.len()];
+    let mut orders: Vec<Vec<usize>> = vec![Vec::new(); found.definitions.len()];
     let mut renamed: Vec<Vec<String>> = vec![Vec::new(); found.definitions.len()];
     let mut only: Vec<OnlyCompiled> = Vec::new();
     for (unit, definitions) in units.iter().enumerate() {
-        for compiled in definitions.iter().filter(|d| here(&d.file)) {
-            let in_file = |k: usize| same_path(&heads[k].0, &compiled.file);
+        let names: BTreeMap<&str, String> = heads
+            .iter()
+            .filter(|(name, _, _)| !name.is_empty())
+            .map(|(name, _, _)| (name.as_str(), named(unit, name)))
+            .collect();
+        let here =
+            |file: &str| same_path(file, path) || names.values().any(|name| same_path(name, file));
+        for (order, compiled) in definitions.iter().enumerate() {
+            if !here(&compiled.file) {
+                continue;
+            }
+            let in_file = |k: usize| {
+                let name = names.get(heads[k].0.as_str());
+                same_path(name.map_or(path, String::as_str), &compiled.file)
+            };
             let matching = (0..heads.len()).find(|k| {
                 same_function(&found.definitions[*k].name, &compiled.name)
                     && heads[*k].1.contains(&compiled.line)
@@ -130,14 +141,21 @@ pub fn intersect(
                 _ => None,
             });
             let units = match matching {
-                Some(k) => &mut seen[k],
+                Some(k) => {
+                    if seen[k].last() != Some(&unit) {
+                        orders[k].push(order);
+                    }
+                    &mut seen[k]
+                }
                 None => {
-                    let known = only
-                        .iter()
-                        .position(|o| o.name == compiled.name && o.line == compiled.line);
+                    let known = only.iter().position(|o| {
+                        (&o.name, &o.file, o.line)
+                            == (&compiled.name, &compiled.file, compiled.line)
+                    });
                     let k = known.unwrap_or_else(|| {
                         only.push(OnlyCompiled {
                             name: compiled.name.clone(),
+                            file: compiled.file.clone(),
                             line: compiled.line,
                             units: Vec::new(),
                             reason: reason(found, source, &lines, last_line, compiled),
@@ -152,19 +170,23 @@ pub fn intersect(
             }
         }
     }
-    only.sort_by(|a, b| (a.line, &a.name).cmp(&(b.line, &b.name)));
+    only.sort_by(|a, b| (a.line, &a.name, &a.file).cmp(&(b.line, &b.name, &b.file)));
     let definitions = found
         .definitions
         .iter()
         .cloned()
-        .zip(seen.into_iter().zip(renamed))
-        .map(|(definition, (units, mut renamed))| {
+        .zip(seen.into_iter().zip(orders).zip(renamed))
+        .map(|(definition, ((units, orders), mut renamed))| {
             renamed.sort();
             renamed.dedup();
             let reality = if units.is_empty() {
                 Reality::NotCompiled
             } else {
-                Reality::Compiled { units, renamed }
+                Reality::Compiled {
+                    units,
+                    orders,
+                    renamed,
+                }
             };
             (definition, reality)
         })

@@ -33,6 +33,10 @@ pub struct Subject {
     /// The canonical bytes of the toolchain's identity.
     #[returns(ref)]
     pub toolchain: Arc<[u8]>,
+    /// The canonical bytes of libclang's identity, where the extractor is libclang.
+    #[default]
+    #[returns(ref)]
+    pub libclang: Option<Arc<[u8]>>,
 }
 
 impl Subject {

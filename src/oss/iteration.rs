@@ -394,25 +394,40 @@ fn spliced(
     )?;
     let mut edits = Vec::new();
     for r in here {
-        let Some(definition) = functions
-            .definitions
-            .iter()
-            .find(|d| d.name == r.name && d.ordinal == r.ordinal as usize)
-        else {
-            continue;
-        };
+        let function = (r.name.as_str(), r.ordinal as usize);
+        let original = || db.blob(r.original).map_err(Unplaced::Hold);
+        let range = lang::locate(&functions, &source, function, original).map_err(|e| match e {
+            Unplaced::Hold(hold) => hold,
+            Unplaced::Text(e) => unfit(&path, &e),
+        })?;
         edits.push(lang::Splice {
-            range: definition.span.clone(),
+            range,
             expected: r.original,
             replacement: db.blob(r.variant)?.to_vec(),
         });
     }
-    lang::splice(&source, &edits).map(Some).map_err(|e| {
-        Hold::broken(
-            format!("{path}: {e}"),
-            "this is a fault in everbench; please report it",
-        )
-    })
+    lang::splice(&source, &edits)
+        .map(Some)
+        .map_err(|e| unfit(&path, &e))
+}
+
+/// Why the place of a replacement is not known.
+enum Unplaced {
+    Hold(Hold),
+    Text(lang::LocateError),
+}
+
+impl From<lang::LocateError> for Unplaced {
+    fn from(e: lang::LocateError) -> Unplaced {
+        Unplaced::Text(e)
+    }
+}
+
+fn unfit(path: &str, e: &dyn std::fmt::Display) -> Hold {
+    Hold::broken(
+        format!("{path}: {e}"),
+        "this is a fault in everbench; please report it",
+    )
 }
 
 /// What identifies an iteration's program and runs, for manifests and for `show`, with what they

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::artifact;
 use super::baseline;
 use super::case::{self, Case, Outcome, PathArg};
+use super::compiled;
 use super::inputs::{Model, Scoring, Settings, Subject};
 use super::iteration::{self, AlertInfo, Iteration};
 use super::jobs;
@@ -20,7 +21,7 @@ use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
 use crate::job::Job;
 use crate::logs::Class;
-use crate::subject::Flavour;
+use crate::subject::{Extractor, Flavour};
 
 /// What the score needs of one function.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -128,6 +129,9 @@ fn row_inputs(
         Digest::of(&manifest.parser_part()),
         Digest::of(&artifact::write(&numbers)),
     ]);
+    if manifest.functions.extractor == Extractor::Libclang {
+        inputs.push(compiled::documents(db, subject)?.0);
+    }
     Ok(Arc::new(inputs))
 }
 
@@ -258,6 +262,11 @@ pub fn entries(
             at(format!("base/{}", flavour.name())),
             jobs::base(db, subject, flavour)?,
         );
+    }
+    if manifest.functions.extractor == Extractor::Libclang {
+        for (object, job) in compiled::jobs(db, subject)? {
+            add(at(format!("extract/{object}")), job);
+        }
     }
     let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
     let files = baseline::files_identity(&doc, &[]);

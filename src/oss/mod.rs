@@ -3,15 +3,19 @@
 //!
 //! `inputs` are set by the application; `population`, `case`, `suite`, `baseline`, `iteration` and
 //! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
-//! what they demand, `artifact` says what comes back, `layout` where things are in the sandbox;
-//! `check` is about the subject itself; `shown` is what a task shows a model of a function, `metrics` what is measured beside the three
+//! what they demand, `artifact` and `compiled` say what comes back, `layout` where things are in the
+//! sandbox; `extractors` puts the two ways to find functions side by side; `check` is about the
+//! subject itself; `shown` is what a task shows a model of a function, `metrics` what is measured
+//! beside the three
 //! of the benchmark; `dissimilarity` and `scoring` are arithmetic.
 
 pub mod artifact;
 pub mod baseline;
 pub mod case;
 pub mod check;
+pub mod compiled;
 pub mod dissimilarity;
+pub mod extractors;
 pub mod inputs;
 pub mod iteration;
 pub mod jobs;

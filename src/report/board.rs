@@ -8,10 +8,11 @@ use super::aggregate::{AggregateRow, aggregate_rows};
 use crate::app::{AppError, Evaluation, RowResult, SubjectBoard};
 use crate::ask::Shows;
 use crate::config::ScoreConfig;
+use crate::oss::baseline;
 use crate::oss::inputs::{Card, Scoring};
 use crate::oss::leaderboard::{Prices, row_data};
+use crate::oss::metrics;
 use crate::oss::scoring::{self, Bootstrap, Draws, RowEstimate, Weights};
-use crate::oss::{baseline, metrics, population};
 use crate::subject::GroupCount;
 
 /// The version of the JSON document.
@@ -395,7 +396,7 @@ fn counted(evaluation: &Evaluation, subject: &SubjectBoard, row: &RowResult) -> 
         rank: None,
         rank_interval: None,
         unranked: facts.is_none().then_some(RankNote::Incomplete),
-        extractor: population::extractor(),
+        extractor: subject.manifest.functions.extractor.name(),
         compiler: evaluation.compiler.clone(),
         baseline: board.baseline.as_deref().map(BaselineSummary::from),
         metrics: row

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use super::globs::Globs;
 use super::source::Source;
 use super::suite::Tests;
@@ -121,6 +123,29 @@ pub struct Functions {
     pub max_tokens: u32,
     /// Files whose language is not the one that their extension means, by pattern.
     pub languages: Vec<(Globs, LanguageId)>,
+    /// Who finds the functions.
+    pub extractor: Extractor,
+}
+
+/// Who finds the functions of a subject.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Extractor {
+    /// The reader of this program, on the source and on the preprocessed units.
+    #[default]
+    TreeSitter,
+    /// libclang over the recorded compile commands.
+    Libclang,
+}
+
+impl Extractor {
+    /// `tree-sitter` or `libclang`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Extractor::TreeSitter => "tree-sitter",
+            Extractor::Libclang => "libclang",
+        }
+    }
 }
 
 impl Functions {

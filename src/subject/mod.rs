@@ -34,7 +34,8 @@ mod toml_tree;
 
 pub use globs::Globs;
 pub use manifest::{
-    Build, BuildPlan, Flavour, Functions, Manifest, Report, Sanitizers, Scoring, Selection, Tools,
+    Build, BuildPlan, Extractor, Flavour, Functions, Manifest, Report, Sanitizers, Scoring,
+    Selection, Tools,
 };
 pub use part::Digests;
 pub use preset::{Preset, UnknownPreset, preset, presets};

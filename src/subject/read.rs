@@ -3,10 +3,10 @@
 use toml::de::DeTable;
 
 use super::check::{
-    all, commands, defaulted, flags, globs, identifier, template, valid, variable, whole,
+    all, choice, commands, defaulted, flags, globs, identifier, template, valid, variable, whole,
 };
 use super::globs::Globs;
-use super::manifest::{Build, Functions, Manifest, Sanitizers, Scoring};
+use super::manifest::{Build, Extractor, Functions, Manifest, Sanitizers, Scoring};
 use super::problem::{Problem, Problems, suggest};
 use super::read_suite::tests;
 use super::source::source;
@@ -213,6 +213,13 @@ fn functions(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Functions> {
             Some("`min-tokens` must be less than `max-tokens`".into()),
         );
     }
+    let extractor = match s.has("extractor") {
+        false => Some(Extractor::default()),
+        true => s.text("extractor").and_then(|e| {
+            let known = [Extractor::TreeSitter, Extractor::Libclang].map(|e| (e.name(), e));
+            choice(log, &e, &known)
+        }),
+    };
     s.finish();
     Some(Functions {
         include: include?,
@@ -221,6 +228,7 @@ fn functions(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Functions> {
         min_tokens: min?,
         max_tokens: max?,
         languages: languages?,
+        extractor: extractor?,
     })
 }
 

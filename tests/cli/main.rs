@@ -5,6 +5,7 @@ mod bad_input;
 mod commands;
 mod contract;
 mod disk;
+mod extractors;
 mod facts;
 mod forged;
 mod interruption;

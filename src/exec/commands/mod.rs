@@ -18,6 +18,7 @@ pub use rewrite::{
 };
 pub use split::{Part, split};
 pub use understand::{Understood, continues, extracts, understand};
+pub use words::takes_value;
 
 /// One command as the recording tool saw it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

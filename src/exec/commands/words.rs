@@ -87,6 +87,11 @@ pub fn with_value(tool: &str) -> &'static [&'static str] {
     }
 }
 
+/// Whether the value of an option of `tool` is the next argument.
+pub fn takes_value(tool: &str, option: &str) -> bool {
+    with_value(tool).contains(&option)
+}
+
 /// A command line, read.
 #[derive(Default)]
 pub struct Parsed<'a> {

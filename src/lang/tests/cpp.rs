@@ -48,6 +48,7 @@ fn what_the_file_shows_is_what_the_compiler_gets() {
         SHAPES,
         "shapes.cpp",
         &[unit.definitions()],
+        &|_, name| name.to_string(),
     );
     let absent: Vec<&str> = seen
         .definitions

@@ -44,6 +44,11 @@ fn names(unit: &str) -> Vec<(String, String, usize)> {
         .collect()
 }
 
+/// Names in line markers stand for themselves.
+fn as_written(_: usize, name: &str) -> String {
+    name.to_string()
+}
+
 #[test]
 fn definitions_are_found_with_the_place_they_come_from() {
     let place = |n: &str, f: &str, l| (n.to_string(), f.to_string(), l);
@@ -74,22 +79,24 @@ fn what_one_side_alone_sees_is_told_with_its_reason() {
         source.as_bytes(),
         "src/a.c",
         &[&[], &compiled, &compiled],
+        &as_written,
     );
     let told: Vec<(&str, &Reality)> = seen
         .definitions
         .iter()
         .map(|(d, r)| (d.name.as_str(), r))
         .collect();
-    let compiled = |renamed: &[&str]| Reality::Compiled {
+    let compiled = |order, renamed: &[&str]| Reality::Compiled {
         units: vec![1, 2],
+        orders: vec![order; 2],
         renamed: renamed.iter().map(|s| s.to_string()).collect(),
     };
     assert_eq!(
         told,
         [
-            ("first", &compiled(&[])),
+            ("first", &compiled(1, &[])),
             ("unused", &Reality::NotCompiled),
-            ("find", &compiled(&["my_find"])),
+            ("find", &compiled(2, &["my_find"])),
         ]
     );
     let only: Vec<(&str, OnlyCompiledReason, &[usize])> = seen
@@ -114,9 +121,30 @@ fn a_file_generated_from_another_is_matched_by_its_own_line_directives() {
         source.as_bytes(),
         "out.c",
         &[&compiled],
+        &as_written,
     );
     assert_eq!(seen.definitions[0].1, Reality::NotCompiled);
     assert!(matches!(seen.definitions[1].1, Reality::Compiled { .. }));
+
+    // Such a name is relative to where the compiler runs, which each unit may do elsewhere.
+    let below = |unit: usize, file: &str| format!("{}/{file}", ["one", "two"][unit]);
+    let mut moved = compiled.clone();
+    for definition in &mut moved {
+        definition.file = below(1, &definition.file);
+    }
+    let seen = intersect(
+        LanguageId::C,
+        &found,
+        source.as_bytes(),
+        "out.c",
+        &[&moved, &moved],
+        &below,
+    );
+    let units = match &seen.definitions[1].1 {
+        Reality::Compiled { units, .. } => units.as_slice(),
+        Reality::NotCompiled => &[],
+    };
+    assert_eq!(units, [1]);
 }
 
 #[test]
@@ -227,7 +255,14 @@ fn a_real_preprocessor_leads_back_to_the_source() {
     let before = unit(source);
     let found = functions(&c(), source);
     let name = path.to_str().unwrap();
-    let seen = intersect(LanguageId::C, &found, source, name, &[before.definitions()]);
+    let seen = intersect(
+        LanguageId::C,
+        &found,
+        source,
+        name,
+        &[before.definitions()],
+        &as_written,
+    );
     assert_eq!(seen.definitions.len(), 14);
     for (d, reality) in &seen.definitions {
         assert!(matches!(reality, Reality::Compiled { renamed, .. } if renamed.is_empty()));

@@ -2,17 +2,21 @@
 //! what the manifest's filters leave.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::reading::{Text, UnitFacts, file_functions, language, languages, unit_facts};
-use super::{Context, FlavourArg, Function, Place, Population, base, snapshot};
+use super::by_libclang::by_libclang;
+use super::reading::{Text, file_functions, language, languages};
+use super::units::Units;
+use super::{Context, Function, Place, Population, snapshot};
 use crate::digest::Digest;
 use crate::engine::{Db, Hold};
-use crate::lang::{self, CompiledDefinition, LanguageId, Reality};
-use crate::oss::artifact::{self, BaseDoc, Unit};
+use crate::lang::{self, FileFunctions, LanguageId, Reality};
+use crate::oss::artifact::BaseDoc;
+use crate::oss::compiled;
 use crate::oss::inputs::{Settings, Subject};
 use crate::source::Snapshot;
-use crate::subject::{Manifest, Selection};
+use crate::subject::{Extractor, Manifest, Selection};
 
 /// The functions of a subject and where they are, from the source.
 #[salsa::tracked(returns(clone))]
@@ -21,9 +25,18 @@ pub(super) fn extraction(
     settings: Settings,
     subject: Subject,
 ) -> Result<Arc<Extraction>, Hold> {
-    let (_, files) = snapshot(db, subject)?;
-    let (_, doc) = base(db, subject, FlavourArg::Plain)?;
-    extract(db, settings, subject, &files, &doc).map(Arc::new)
+    let extractor = subject.rules(db).functions.extractor;
+    extract(db, settings, subject, extractor).map(Arc::new)
+}
+
+/// The population by one extractor, whichever the manifest names.
+pub(in crate::oss) fn by(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    extractor: Extractor,
+) -> Result<Arc<Population>, Hold> {
+    Ok(extract(db, settings, subject, extractor)?.population)
 }
 
 /// What [`extraction`] finds.
@@ -40,189 +53,140 @@ fn extract(
     db: &dyn Db,
     settings: Settings,
     subject: Subject,
-    files: &Snapshot,
-    doc: &BaseDoc,
+    extractor: Extractor,
 ) -> Result<Extraction, Hold> {
-    let manifest = subject.rules(db);
-    let units: Vec<&Unit> = doc.units.iter().filter(|u| !u.harness).collect();
-    let facts = crate::engine::fold(units.iter().map(|u| {
-        unit_facts(
-            db,
-            settings,
-            unit_language(manifest, u),
-            Text::new(db, u.preprocessed),
-        )
-    }))?;
-    let used = languages(db, subject)?;
-    // Line markers name files as the compiler was told; here they are relative to the tree.
-    let in_tree: Vec<Vec<CompiledDefinition>> = units
-        .iter()
-        .zip(&facts)
-        .map(|(unit, facts)| {
-            let definitions = facts.definitions.iter().cloned();
-            let file = |file: &str| match crate::oss::layout::in_tree(&unit.cwd, file) {
-                Some(path) => doc.copies.get(&path).cloned().unwrap_or(path),
-                None => file.to_string(),
-            };
-            definitions
-                .map(|d| CompiledDefinition {
-                    file: file(&d.file),
-                    ..d
-                })
-                .collect()
-        })
-        .collect();
-    let in_tree: Vec<&[CompiledDefinition]> = in_tree.iter().map(Vec::as_slice).collect();
-
-    let mut out = Population {
-        functions: Vec::new(),
-        unrelated: Vec::new(),
-        excluded: BTreeMap::new(),
+    let units = Units::read(db, settings, subject)?;
+    let (files, others) = read_files(db, settings, subject, &units)?;
+    let documents = match extractor {
+        Extractor::TreeSitter => None,
+        Extractor::Libclang => Some(compiled::documents(db, subject)?.1),
     };
-    let mut places = BTreeMap::new();
-    let mut ranks: BTreeMap<String, u32> = BTreeMap::new();
-    let mut exclude = |reason: &str, n: u64| {
-        if n > 0 {
-            *out.excluded.entry(reason.to_string()).or_default() += n;
-        }
+    let mut making = Making {
+        manifest: subject.rules(db),
+        units: &units,
+        population: Population {
+            functions: Vec::new(),
+            unrelated: Vec::new(),
+            excluded: BTreeMap::new(),
+        },
+        places: BTreeMap::new(),
+        ranks: BTreeMap::new(),
     };
-    let untracked: BTreeSet<&String> = doc.untracked.iter().flat_map(|u| &u.units).collect();
-    let sources = sources(manifest, &used, files, doc);
-    let unseen = in_tree.iter().flat_map(|unit| unit.iter());
-    let unseen =
-        unseen.filter(|d| !d.file.starts_with(['/', '<']) && !sources.contains_key(&d.file));
-    let unseen: BTreeSet<_> = unseen.map(|d| (&d.file, d.line, &d.name)).collect();
-    exclude("generated", unseen.len() as u64);
-    for (path, (reading, file)) in &sources {
-        let reading = *reading;
-        let found = file_functions(db, settings, reading, Text::new(db, *file))?;
-        if doc.rewritten.contains(path) {
-            let all = found.definitions.len() + found.skipped.len();
-            exclude("rewritten_by_build", all as u64);
-            continue;
-        }
-        let selected = match manifest.selection(path) {
-            Selection::Selected => None,
-            Selection::Harness(_) => Some("harness"),
-            Selection::Excluded(_) => Some("excluded_by_glob"),
-            Selection::NotIncluded => Some("not_included"),
-        };
-        if let Some(reason) = selected {
-            exclude(
-                reason,
-                (found.definitions.len() + found.skipped.len()) as u64,
-            );
-            continue;
-        }
-        for skipped in &found.skipped {
-            exclude(&skipped.reason.to_string(), 1);
-        }
-        let source = db.blob(*file)?;
-        let both = lang::intersect(reading, &found, &source, path, &in_tree);
-        for only in &both.only_compiled {
-            // What the file's own reading skipped is counted there.
-            let known = found
-                .skipped
-                .iter()
-                .any(|s| (s.lines.0..=s.lines.1).contains(&only.line));
-            if !known {
-                exclude(&only.reason.to_string(), 1);
+    for (reason, n) in others {
+        making.exclude(reason, n);
+    }
+    for file in &files {
+        match &documents {
+            None => by_tree_sitter(&mut making, file),
+            Some(documents) => {
+                let language = language(db, settings, file.language)?.0;
+                by_libclang(&mut making, file, &language, documents);
             }
-        }
-        for (definition, reality) in &both.definitions {
-            let rank = ranks.entry(definition.name.clone()).or_insert(0);
-            *rank += 1;
-            let id = match *rank {
-                1 => definition.name.clone(),
-                n => format!("{}#{n}", definition.name),
-            };
-            let tokens = u32::try_from(definition.tokens).unwrap_or(u32::MAX);
-            if tokens < manifest.functions.min_tokens {
-                exclude("too_short", 1);
-                continue;
-            }
-            if tokens >= manifest.functions.max_tokens {
-                exclude("too_long", 1);
-                continue;
-            }
-            let compiled_in = match reality {
-                Reality::NotCompiled => {
-                    out.unrelated.push(id);
-                    continue;
-                }
-                Reality::Compiled { units: numbers, .. } => numbers,
-            };
-            if compiled_in
-                .iter()
-                .any(|n| untracked.contains(&units[*n].object))
-            {
-                exclude("untracked", 1);
-                continue;
-            }
-            let span = definition.span.clone();
-            let contexts = compiled_in.iter().map(|n| {
-                context(
-                    units[*n],
-                    &doc.env,
-                    &facts[*n],
-                    in_tree[*n],
-                    definition,
-                    path,
-                )
-            });
-            places.insert(
-                id.clone(),
-                Place {
-                    file: *file,
-                    start: span.start,
-                    end: span.end,
-                    line: definition.span_line,
-                },
-            );
-            out.functions.push(Arc::new(Function {
-                id,
-                path: path.clone(),
-                language: reading,
-                queries: custom(db, settings, reading)?,
-                name: definition.name.clone(),
-                ordinal: u32::try_from(definition.ordinal).unwrap_or(u32::MAX),
-                text: Digest::of(&source[span]),
-                contexts: contexts.collect(),
-            }));
         }
     }
     Ok(Extraction {
-        population: Arc::new(out),
-        places: Arc::new(places),
+        population: Arc::new(making.population),
+        places: Arc::new(making.places),
     })
 }
 
-fn context(
-    unit: &Unit,
-    env: &BTreeMap<String, String>,
-    facts: &UnitFacts,
-    definitions: &[CompiledDefinition],
-    definition: &lang::Definition,
-    path: &str,
-) -> Context {
-    let order = definitions
-        .iter()
-        .position(|d| d.file == path && d.line == definition.line && d.name == definition.name)
-        .unwrap_or_else(|| {
-            definitions
-                .iter()
-                .filter(|d| d.file == path && d.line < definition.line)
-                .count()
-        });
-    Context {
-        stripped: facts.stripped,
-        macros: facts.macros,
-        order: u32::try_from(order).unwrap_or(u32::MAX),
-        command: Digest::of(&match env.is_empty() {
-            true => artifact::write(&(&unit.tool, &unit.argv, &unit.cwd)),
-            false => artifact::write(&(&unit.tool, &unit.argv, &unit.cwd, env)),
-        }),
+/// A file that the manifest selects, read both as it is and as it is compiled.
+pub(in crate::oss) struct Selected {
+    pub(in crate::oss) path: String,
+    pub(in crate::oss) language: LanguageId,
+    /// See [`Function::queries`].
+    queries: Option<Digest>,
+    digest: Digest,
+    pub(in crate::oss) source: Arc<[u8]>,
+    pub(in crate::oss) found: Arc<FileFunctions>,
+    pub(in crate::oss) both: lang::Intersection,
+}
+
+/// The files that the manifest selects, in order of their path.
+pub(in crate::oss) fn selected(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+) -> Result<Vec<Selected>, Hold> {
+    let units = Units::read(db, settings, subject)?;
+    Ok(read_files(db, settings, subject, &units)?.0)
+}
+
+/// How many functions are excluded, and why.
+type Excluded = (&'static str, u64);
+
+/// The selected files, and how much is elsewhere, by reason.
+fn read_files(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    units: &Units,
+) -> Result<(Vec<Selected>, Vec<Excluded>), Hold> {
+    let (_, files) = snapshot(db, subject)?;
+    let manifest = subject.rules(db);
+    let used = languages(db, subject)?;
+    let sources = sources(manifest, &used, &files, &units.doc);
+    let definitions = units.definitions();
+    let named = |unit: usize, file: &str| units.named(unit, file);
+    let (mut selected, mut others) = (Vec::new(), Vec::new());
+    for (path, (language, digest)) in &sources {
+        let found = file_functions(db, settings, *language, Text::new(db, *digest))?;
+        let reason = match manifest.selection(path) {
+            _ if units.doc.rewritten.contains(path) => "rewritten_by_build",
+            Selection::Selected => {
+                let source = db.blob(*digest)?;
+                let both = lang::intersect(*language, &found, &source, path, &definitions, &named);
+                selected.push(Selected {
+                    path: path.clone(),
+                    language: *language,
+                    queries: custom(db, settings, *language)?,
+                    digest: *digest,
+                    source,
+                    found,
+                    both,
+                });
+                continue;
+            }
+            Selection::Harness(_) => "harness",
+            Selection::Excluded(_) => "excluded_by_glob",
+            Selection::NotIncluded => "not_included",
+        };
+        let all = found.definitions.len() + found.skipped.len();
+        others.push((reason, all as u64));
     }
+    others.push(("generated", unseen(units, &sources, &selected)));
+    Ok((selected, others))
+}
+
+/// How many functions the units have in files of the tree that are looked at under no name: what the
+/// build makes. Those that a file claims for another by `#line` are that file's.
+fn unseen(
+    units: &Units,
+    sources: &BTreeMap<String, (LanguageId, Digest)>,
+    selected: &[Selected],
+) -> u64 {
+    let mut all = BTreeSet::new();
+    let definitions = units.definitions();
+    for definition in definitions.iter().flat_map(|unit| unit.iter()) {
+        let file = &definition.file;
+        if !file.starts_with(['/', '<']) && !sources.contains_key(file) {
+            all.insert((file.as_str(), definition.line, definition.name.as_str()));
+        }
+    }
+    for file in selected {
+        for (_, reality) in &file.both.definitions {
+            if let Reality::Compiled { units, orders, .. } = reality {
+                for (unit, order) in units.iter().zip(orders) {
+                    let d = &definitions[*unit][*order];
+                    all.remove(&(d.file.as_str(), d.line, d.name.as_str()));
+                }
+            }
+        }
+        for only in &file.both.only_compiled {
+            all.remove(&(only.file.as_str(), only.line, only.name.as_str()));
+        }
+    }
+    all.len() as u64
 }
 
 /// The files that functions are looked for in, with the language each is read in: those of the
@@ -245,18 +209,130 @@ fn sources(
         .collect()
 }
 
-/// The language in which a unit is read: what its compiler is for, else that of its source.
-fn unit_language(manifest: &Manifest, unit: &Unit) -> LanguageId {
-    let compiler = LanguageId::all().find(|l| *l != LanguageId::C && l.facts().tool == unit.tool);
-    let own = || manifest.functions.language_of(&unit.source);
-    compiler.or_else(own).unwrap_or(LanguageId::C)
-}
-
 /// The digest of a language's queries if they are not those that come with the program.
 fn custom(db: &dyn Db, settings: Settings, id: LanguageId) -> Result<Option<Digest>, Hold> {
     let texts = settings.queries(db).of(id);
     match texts == lang::QueryTexts::of(id) {
         true => Ok(None),
         false => Ok(Some(language(db, settings, id)?.0.queries().digest())),
+    }
+}
+
+/// A population being made.
+pub(super) struct Making<'a> {
+    manifest: &'a Manifest,
+    pub(super) units: &'a Units,
+    pub(super) population: Population,
+    pub(super) places: BTreeMap<String, Place>,
+    ranks: BTreeMap<String, u32>,
+}
+
+impl Making<'_> {
+    pub(super) fn exclude(&mut self, reason: &str, n: u64) {
+        if n > 0 {
+            let excluded = &mut self.population.excluded;
+            *excluded.entry(reason.to_string()).or_default() += n;
+        }
+    }
+
+    pub(super) fn id(&mut self, name: &str) -> String {
+        let rank = self.ranks.entry(name.to_string()).or_insert(0);
+        *rank += 1;
+        match *rank {
+            1 => name.to_string(),
+            n => format!("{name}#{n}"),
+        }
+    }
+
+    /// Whether the window lets a function of so many tokens pass; counts it if not.
+    pub(super) fn in_window(&mut self, tokens: usize) -> bool {
+        let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+        let functions = &self.manifest.functions;
+        if tokens < functions.min_tokens {
+            self.exclude("too_short", 1);
+        } else if tokens >= functions.max_tokens {
+            self.exclude("too_long", 1);
+        } else {
+            return true;
+        }
+        false
+    }
+
+    /// Adds a definition of the file's own reading that is compiled.
+    pub(super) fn add(
+        &mut self,
+        id: String,
+        file: &Selected,
+        definition: &lang::Definition,
+        (units, orders): (&[usize], &[usize]),
+    ) {
+        let places = units.iter().zip(orders);
+        let contexts = places.map(|(unit, order)| self.units.context(*unit, *order));
+        let contexts = contexts.collect();
+        let name = (definition.name.as_str(), definition.ordinal);
+        let place = (definition.span.clone(), definition.span_line);
+        self.place(id, file, name, place, units, contexts);
+    }
+
+    /// Adds a function that is compiled in `units`, if its code can be followed from there.
+    pub(super) fn place(
+        &mut self,
+        id: String,
+        file: &Selected,
+        (name, ordinal): (&str, usize),
+        (span, line): (Range<usize>, usize),
+        units: &[usize],
+        contexts: Vec<Context>,
+    ) {
+        if self.units.untracked(units) {
+            self.exclude("untracked", 1);
+            return;
+        }
+        let place = Place {
+            file: file.digest,
+            start: span.start,
+            end: span.end,
+            line,
+        };
+        self.places.insert(id.clone(), place);
+        self.population.functions.push(Arc::new(Function {
+            id,
+            path: file.path.clone(),
+            language: file.language,
+            queries: file.queries,
+            name: name.to_string(),
+            ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
+            text: Digest::of(&file.source[span]),
+            contexts,
+        }));
+    }
+}
+
+fn by_tree_sitter(making: &mut Making<'_>, file: &Selected) {
+    let Selected { found, both, .. } = file;
+    for skipped in &found.skipped {
+        making.exclude(&skipped.reason.to_string(), 1);
+    }
+    for only in &both.only_compiled {
+        // What the file's own reading skipped is counted there.
+        let known = found
+            .skipped
+            .iter()
+            .any(|s| (s.lines.0..=s.lines.1).contains(&only.line));
+        if !known {
+            making.exclude(&only.reason.to_string(), 1);
+        }
+    }
+    for (definition, reality) in &both.definitions {
+        let id = making.id(&definition.name);
+        if !making.in_window(definition.tokens) {
+            continue;
+        }
+        match reality {
+            Reality::NotCompiled => making.population.unrelated.push(id),
+            Reality::Compiled { units, orders, .. } => {
+                making.add(id, file, definition, (units, orders));
+            }
+        }
     }
 }

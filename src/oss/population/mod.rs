@@ -3,10 +3,12 @@
 //! counted by its reason.
 
 mod built;
+mod by_libclang;
 mod drawn;
 mod extract;
 mod reading;
 mod rows;
+mod units;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,21 +22,16 @@ pub use reading::{
 };
 
 pub(super) use drawn::identity;
+pub(super) use extract::{Selected, by, selected};
 pub(super) use rows::{recall, recalled, remember};
 
 use crate::digest::Digest;
 use crate::engine::{Db, Hold};
 use crate::lang::LanguageId;
+use crate::oss::compiled;
 use crate::oss::inputs::{Settings, Subject};
+use crate::subject::Extractor;
 use extract::{Places, extraction};
-
-/// Why the source of a subject's functions is no source.
-const EXTRACTOR: &str = "tree-sitter";
-
-/// The name of the extractor of every population made here.
-pub fn extractor() -> &'static str {
-    EXTRACTOR
-}
 
 /// One function of the population: everything its verdict can depend on, and no position.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -107,7 +104,20 @@ fn extraction_inputs(
     let functions = Digest::of(&subject.rules(db).functions_part());
     let mut inputs = vec![tree, doc, functions];
     inputs.extend(readings(db, settings, subject)?);
+    if subject.rules(db).functions.extractor == Extractor::Libclang {
+        inputs.push(compiled::documents(db, subject)?.0);
+    }
     Ok(Arc::new(inputs))
+}
+
+/// What has to be there before the functions are known: the plain base, and what its extractor
+/// says of it.
+pub fn ground(db: &dyn Db, subject: Subject) -> Result<(), Hold> {
+    base(db, subject, FlavourArg::Plain)?;
+    if subject.rules(db).functions.extractor == Extractor::Libclang {
+        compiled::documents(db, subject)?;
+    }
+    Ok(())
 }
 
 /// The population, without positions: equal after an edit that only moved functions.
