@@ -31,7 +31,7 @@ fn a_subject_is_measured_on_what_libclang_finds() {
         assert_eq!(row["complete"], true);
         assert!(row["score"].is_number(), "{row}");
     }
-    project.run(["audit", "--quiet"]).ok();
+    project.run(["audit"]).ok();
     // Scoring needs no libclang: it was noted which one it was.
     let mut score = project.command(["score", "--format", "json"]);
     score.env("LIBCLANG_PATH", "/nowhere");
