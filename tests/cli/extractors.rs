@@ -49,6 +49,21 @@ fn a_subject_is_measured_on_what_libclang_finds() {
     assert_eq!(both["populations"][0], both["populations"][1], "{both:#}");
 }
 
+/// Functions of C++ that both find are the same functions; what only libclang finds is counted.
+#[test]
+fn cpp_is_compared_by_whole_names_and_nothing_is_asked_on_libclangs_word() {
+    let project = Project::empty();
+    project.configure("preset = \"quaylib\"", RUN, &[PRESERVING]);
+    let both = compared(&project);
+    assert!(both["both"].as_u64() > Some(0), "{both:#}");
+    assert_eq!(both["lost"], json!({}), "{both:#}");
+    assert_eq!(both["errors"], json!({}), "{both:#}");
+    assert_eq!(both["only_libclang"]["asked"], Value::Null, "{both:#}");
+    let by_libclang = both["populations"][1].as_u64();
+    assert!(by_libclang > Some(0), "{both:#}");
+    assert!(by_libclang <= both["populations"][0].as_u64(), "{both:#}");
+}
+
 #[test]
 fn a_missing_libclang_is_said_and_not_replaced() {
     let project = Project::empty();
