@@ -208,8 +208,15 @@ fn found(
     planters: &[(Edit, Model)],
     counted: bool,
 ) -> Result<Found, Hold> {
-    let plain = population::base(db, subject, FlavourArg::Plain);
     let baseline = baseline::baseline(db, settings, subject);
+    // As for a board: until that is there, what depends on the functions is not to be evaluated.
+    if let Err(mut hold) = population::ground(db, subject) {
+        if let Err(missing) = &baseline {
+            hold.merge(missing);
+        }
+        return Err(hold.settle());
+    }
+    let (_, plain) = population::base(db, subject, FlavourArg::Plain)?;
     let coverage = match counted {
         true => check::coverage(db, settings, subject).map(Some),
         false => Ok(None),
@@ -221,7 +228,6 @@ fn found(
     // All of what is missing is asked for at once.
     let mut hold = Hold::default();
     for missing in [
-        plain.as_ref().err(),
         baseline.as_ref().err(),
         coverage.as_ref().err(),
         planted.as_ref().err(),
@@ -244,7 +250,7 @@ fn found(
     }
     Ok(Found {
         population: population::population(db, settings, subject)?,
-        base: plain?.1,
+        base: plain,
         baseline: baseline?,
         shards: suite.shards.iter().map(|s| s.name.clone()).collect(),
         builds,
