@@ -305,7 +305,7 @@ fn run_phases(
 
 /// The environment that the subject's manifest gives its build. Recorded commands are run again in
 /// it: `SOURCE_DATE_EPOCH` is in what they make, and `CPATH` decides whether they can.
-fn environment(job: &Job) -> BTreeMap<String, String> {
+pub fn environment(job: &Job) -> BTreeMap<String, String> {
     let mut env = BTreeMap::new();
     for pair in job.list("env") {
         if let Value::List(pair) = pair

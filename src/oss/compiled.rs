@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::artifact::{self, BaseDoc, Unit};
 use super::inputs::Subject;
-use super::jobs::base;
+use super::jobs::{base, pairs};
 use super::population::{self, FlavourArg};
 use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
@@ -138,6 +138,7 @@ fn job(
         .put("tool", unit.tool.as_str())
         .put("argv", unit.argv.clone())
         .put("cwd", unit.cwd.as_str())
+        .put("env", pairs(&doc.env))
         .put("source", unit.source.as_str())
         .put("preprocessed", unit.preprocessed)
         .put("files", read)

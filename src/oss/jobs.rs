@@ -1,5 +1,6 @@
 //! Derives the jobs of OSS-Bench: the one place that says what each output depends on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::artifact::{AUDIT, BASE, COVERAGE, PROGRAM, RUN, SOURCE, VERDICT, WARNINGS};
@@ -40,6 +41,12 @@ pub fn base(db: &dyn Db, subject: Subject, flavour: Flavour) -> Result<Job, Hold
     base_job(db, subject, flavour.into())
 }
 
+/// An environment as an input.
+pub(super) fn pairs(env: &BTreeMap<String, String>) -> Vec<Value> {
+    let pair = |(k, v): (&String, &String)| Value::from(vec![k.clone(), v.clone()]);
+    env.iter().map(pair).collect()
+}
+
 #[salsa::tracked(returns(clone))]
 fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, Hold> {
     let flavour = Flavour::from(flavour);
@@ -62,11 +69,6 @@ fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, H
             .map(Value::from)
             .collect::<Vec<Value>>()
     };
-    let pairs = |env: std::collections::BTreeMap<String, String>| {
-        env.into_iter()
-            .map(|(k, v)| Value::from(vec![k, v]))
-            .collect::<Vec<Value>>()
-    };
     let harness = match manifest.tests.report {
         Report::Results => manifest.tests.harness.patterns().to_vec(),
         Report::Stdout | Report::File => Vec::new(),
@@ -76,7 +78,7 @@ fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, H
         .put("flavour", flavour.name())
         .put("configure", lists(plan.configure))
         .put("build", lists(plan.build))
-        .put("env", pairs(plan.env))
+        .put("env", pairs(&plan.env))
         .put("harness", harness)
         .put(
             "generated",
@@ -274,7 +276,7 @@ pub fn run(
 /// Runs one shard of the tests on the unchanged subject and counts the lines that it executes.
 pub fn coverage(db: &dyn Db, subject: Subject, shard: &Shard) -> Result<Job, Hold> {
     let (base, _) = population::base(db, subject, FlavourArg::Coverage)?;
-    let none = std::collections::BTreeMap::new();
+    let none = BTreeMap::new();
     Ok(
         test_run(db, subject, COVERAGE, FlavourArg::Coverage, shard, none)?
             .put("base", base)
@@ -290,7 +292,7 @@ fn test_run(
     kind: Kind,
     flavour: FlavourArg,
     shard: &Shard,
-    options: std::collections::BTreeMap<String, String>,
+    options: BTreeMap<String, String>,
 ) -> Result<JobBuilder, Hold> {
     let manifest = subject.rules(db);
     let (_, snapshot) = (

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::{Libclang, VARIABLE};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
+use crate::exec::base::{self, environment};
 use crate::exec::libclang_worker::{NAME, NO_LIBRARY, Report, Request};
 use crate::exec::runner::{Call, Workshop, limit_name};
 use crate::exec::verdict::base_doc;
-use crate::exec::{Bind, Status, base};
+use crate::exec::{Bind, Status};
 use crate::job::{Job, Value};
 use crate::oss::artifact;
 use crate::oss::compiled::{Definition, ExtractDoc};
@@ -43,7 +44,7 @@ impl Executor for Extract {
             job.text("cwd"),
             job.text("source"),
         );
-        let (asked, dropped) = ask(shop, libclang, &tree, unit, context)?;
+        let (asked, dropped) = ask(shop, libclang, &tree, unit, environment(job), context)?;
         let report = match asked {
             Ok(report) => report,
             Err(why) => return Ok(written(ExtractDoc::lost(why, dropped))),
@@ -128,12 +129,14 @@ fn sources(job: &Job) -> BTreeMap<String, Digest> {
 /// What a worker says, or how it was lost; and the flags it was not given.
 type Asked = (Result<Report, String>, Vec<String>);
 
-/// Asks a worker about a unit (tool, arguments, working directory, source) of `tree`.
+/// Asks a worker about a unit (tool, arguments, working directory, source) of `tree`, in the
+/// environment of the build.
 fn ask(
     shop: &Workshop,
     libclang: &Libclang,
     tree: &Path,
     (tool, argv, cwd, source): (&str, &[String], &str, &str),
+    mut env: BTreeMap<String, String>,
     context: &Context<'_>,
 ) -> Result<Asked, Failure> {
     let (args, dropped) = libclang.args(tool, argv, source);
@@ -143,26 +146,19 @@ fn ask(
         below: format!("{TREE}/"),
     };
     let request = serde_json::to_string(&request).expect("a request has string keys");
+    // `CPATH` and its like decide which headers clang finds, as they do for gcc.
+    env.insert(VARIABLE.into(), libclang.library.display().to_string());
     let worker = format!("{BIN}/{NAME}");
     let call = Call {
-        argv: vec![worker.clone(), request],
         cwd: cwd.to_string(),
-        tree,
-        tree_writable: false,
-        over: Vec::new(),
-        out: None,
         binds: vec![Bind {
             host: shop.recorder.clone(),
-            inside: worker.into(),
+            inside: worker.clone().into(),
             writable: false,
         }],
-        env: BTreeMap::from([(VARIABLE.to_string(), libclang.library.display().to_string())]),
+        env,
         limits: shop.limits,
-        results: false,
-        writable: Vec::new(),
-        collect: Vec::new(),
-        folders: Vec::new(),
-        before: None,
+        ..Call::on(tree, vec![worker, request])
     };
     let ended = shop.run(&call, context)?;
     let asked = match ended.status {
@@ -181,6 +177,13 @@ fn ask(
         }
         Status::Limit(limit) => {
             return Ok((Err(format!("limit: {}", limit_name(limit))), dropped));
+        }
+        Status::NotStarted(errno) => {
+            let why = std::io::Error::from_raw_os_error(errno);
+            return Err(Failure::Fatal {
+                what: format!("libclang's worker cannot be started: {why}"),
+                help: "run `everbench doctor`".into(),
+            });
         }
         // Which signal or status ends it is libclang's matter.
         _ => return Ok((Err("crashed".into()), dropped)),
