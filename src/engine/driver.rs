@@ -240,7 +240,12 @@ impl Driver<'_> {
         match result {
             Ok(output) => {
                 wave.oldest.get_or_insert_with(Instant::now);
-                wave.done.push(Done { job, output, wall, cpu });
+                wave.done.push(Done {
+                    job,
+                    output,
+                    wall,
+                    cpu,
+                });
             }
             Err(Failure::Cancelled) => {}
             Err(Failure::Transient(why)) => {

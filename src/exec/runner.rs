@@ -200,10 +200,7 @@ impl Workshop {
 
     /// Runs a command; what it took is the job's, whether or not it gave a result.
     fn counted(&self, command: &Command, context: &Context<'_>) -> Result<Ended, Failure> {
-        let ended = self
-            .sandbox
-            .run(command, context.cancel)
-            .map_err(failure)?;
+        let ended = self.sandbox.run(command, context.cancel).map_err(failure)?;
         context.spent.add(ended.usage.cpu);
         Ok(ended)
     }
