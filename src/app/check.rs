@@ -47,9 +47,9 @@ pub struct Checked {
     pub baseline: Arc<baseline::Baseline>,
     /// The names of its shards, in the order of the baseline's.
     pub shards: Vec<String>,
-    /// Seconds that each flavour took to build, as far as it was built here.
+    /// Processor seconds that each flavour took to build, as far as it was built here.
     pub build_seconds: BTreeMap<&'static str, f64>,
-    /// Seconds of one run of all shards, one after another.
+    /// Processor seconds of one run of all shards.
     pub suite_seconds: f64,
     /// What the suite executes.
     pub coverage: Option<Coverage>,
@@ -175,10 +175,10 @@ impl App {
         })
     }
 
-    /// How long a job took when it was executed.
+    /// The processor time of the commands of a job when it was executed.
     fn seconds(&self, job: &Job) -> Result<f64, AppError> {
         let action = self.store.reader()?.action(&job.key())?;
-        Ok(action.map_or(0.0, |a| a.provenance.wall_us as f64 / 1e6))
+        Ok(action.map_or(0.0, |a| a.provenance.cpu_us as f64 / 1e6))
     }
 }
 

@@ -35,9 +35,9 @@ pub struct SubjectCheck {
     pub units: u64,
     /// Recorded archives, links and the like.
     pub steps: u64,
-    /// Seconds that each flavour took to build.
+    /// Processor seconds that each flavour took to build.
     pub build_seconds: BTreeMap<&'static str, f64>,
-    /// Seconds of one run of all shards, one after another.
+    /// Processor seconds of one run of all shards.
     pub suite_seconds: f64,
     /// The unchanged subject's results.
     pub baseline: BaselineSummary,
@@ -141,7 +141,7 @@ pub fn check_text(c: &SubjectCheck) -> String {
     let builds: Vec<String> = c
         .build_seconds
         .iter()
-        .map(|(flavour, seconds)| format!("{flavour} {seconds:.1} s"))
+        .map(|(flavour, seconds)| format!("{flavour} {seconds:.1} CPU s"))
         .collect();
     let _ = writeln!(
         out,
@@ -153,7 +153,7 @@ pub fn check_text(c: &SubjectCheck) -> String {
     let b = &c.baseline;
     let _ = writeln!(
         out,
-        "tests: {} cases in {} shards, {:.1} s; {} failing, {} flaky, {} skipped; {} runs passed {} %; {} alerts of its own",
+        "tests: {} cases in {} shards, {:.1} CPU s; {} failing, {} flaky, {} skipped; {} runs passed {} %; {} alerts of its own",
         b.cases,
         b.shards,
         c.suite_seconds,
