@@ -26,8 +26,11 @@ pub enum Nature {
     Deterministic,
     /// Drawn from a distribution (a model's reply): the first one committed stands.
     Sampled,
-    /// Observed on a machine (a test run): the first one committed stands.
+    /// Measured on a machine (a test run): the first one committed stands.
     Measured,
+    /// What this machine is like at this moment (the bytes of a system file): looked up by every
+    /// process for itself, never committed, never taken from elsewhere.
+    Observed,
 }
 
 /// A kind of job: its name, the version of what its output means, and its nature.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use rayon::prelude::*;
 use salsa::{Database as _, Durability, Setter};
 
+use super::observe::is_observation;
 use crate::digest::Digest;
 use crate::engine::Hold;
 use crate::job::{Job, Key};
@@ -16,6 +17,8 @@ use crate::job::{Job, Key};
 pub trait Facts: Send + Sync {
     /// The output of the job with this key, if it was ever committed.
     fn output(&self, key: &Key) -> Result<Option<Digest>, FactsError>;
+    /// What the observation with this key gave when it was last made for this store.
+    fn noted(&self, key: &Key) -> Result<Option<Digest>, FactsError>;
     /// The bytes behind a digest, verified.
     fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, FactsError>;
     /// A derived value remembered under `key` by an earlier process.
@@ -70,6 +73,7 @@ pub struct EngineDb {
     slots: Arc<Mutex<HashMap<Key, Slot>>>,
     rows: Arc<Mutex<BTreeMap<Digest, Vec<u8>>>>,
     code: Arc<str>,
+    looks_back: bool,
     executed: Arc<Mutex<HashMap<salsa::IngredientIndex, u64>>>,
     hits: Arc<AtomicU64>,
 }
@@ -88,8 +92,8 @@ impl Db for EngineDb {
             match slots.get(&job.key()) {
                 Some(slot) => *slot,
                 None => {
-                    // A committed fact never changes, so it needs no dependency edge.
-                    match self.facts.output(&job.key()) {
+                    // What is known never changes, so it needs no dependency edge.
+                    match self.known(job) {
                         Ok(Some(output)) => {
                             self.hits.fetch_add(1, Ordering::Relaxed);
                             return Ok(output);
@@ -133,6 +137,18 @@ impl Db for EngineDb {
     }
 }
 
+impl EngineDb {
+    /// The output of a job as far as it is known without running anything.
+    fn known(&self, job: &Job) -> Result<Option<Digest>, FactsError> {
+        match (is_observation(job), self.looks_back) {
+            (false, _) => self.facts.output(&job.key()),
+            (true, true) => self.facts.noted(&job.key()),
+            // Whatever was seen before, by whomever: this process looks for itself.
+            (true, false) => Ok(None),
+        }
+    }
+}
+
 fn unreadable(e: &FactsError) -> Hold {
     Hold::broken(
         format!("the store cannot be read: {e}"),
@@ -157,6 +173,7 @@ impl EngineDb {
             slots: Arc::default(),
             rows: Arc::default(),
             code: crate::CODE.into(),
+            looks_back: false,
             executed,
             hits: Arc::default(),
         }
@@ -168,6 +185,14 @@ impl EngineDb {
     #[must_use]
     pub fn with_code(mut self, code: &str) -> Self {
         self.code = code.into();
+        self
+    }
+
+    /// The same database for a process that runs nothing: of the machine it believes what was noted
+    /// by the last process that looked. To be called before any query.
+    #[must_use]
+    pub fn looking_back(mut self) -> Self {
+        self.looks_back = true;
         self
     }
 

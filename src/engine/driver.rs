@@ -1,5 +1,5 @@
-//! Runs what the queries lack: evaluates, takes the missing jobs out of the hold, runs them on
-//! worker threads of its own, commits their outputs, makes them known to the database and
+//! Runs what the queries lack: evaluates and observes, takes the missing jobs out of the hold, runs
+//! them on worker threads of its own, commits their outputs, makes them known to the database and
 //! evaluates again, until nothing is missing or nothing more can be done.
 //!
 //! A job is never lost: it stays in the hold until its output is in the store. A failure is never
@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use super::observe::is_observation;
 use crate::cancel::Cancel;
 use crate::digest::Digest;
 use crate::engine::{Context, EngineDb, Facts, Failure, Hold, Output, Registry, Spent};
@@ -32,6 +33,9 @@ pub struct Done {
 pub trait Ledger: Send + Sync {
     /// Makes outputs durable, all or none. Another output for a known key does not replace it.
     fn commit(&self, done: Vec<Done>) -> Result<(), String>;
+    /// Notes what observations gave, for processes that cannot look themselves. It is no fact: the
+    /// next observation of the same things takes its place.
+    fn note(&self, seen: Vec<(Job, Output)>) -> Result<(), String>;
     /// Logs a run that gave nothing.
     fn attempt(&self, job: &Job, transient: bool, why: &str);
     /// The facts as they stand now.
@@ -155,7 +159,7 @@ impl Driver<'_> {
         let mut wave = Wave::default();
         loop {
             let started = Instant::now();
-            let (value, hold) = root(db);
+            let (value, hold) = self.look(db, &mut wave.failures, root)?;
             let cost = started.elapsed();
             wave.hits = db.hits();
             self.ledger.remember(db.take_rows());
@@ -166,7 +170,8 @@ impl Driver<'_> {
             }
             // A fault ends the command whatever else is run: what runs may end, nothing new starts.
             let faulty = !hold.faults().is_empty();
-            for job in hold.jobs().iter().filter(|_| !faulty) {
+            let lacking = hold.jobs().iter().filter(|job| !is_observation(job));
+            for job in lacking.filter(|_| !faulty) {
                 if !wave.known.contains_key(&job.key()) && !self.cancel.is_stopping() {
                     let entry = self
                         .registry
@@ -348,11 +353,12 @@ impl Driver<'_> {
         }
     }
 
-    fn run(&self, job: &Job, spent: &Spent) -> Result<Output, Failure> {
-        let entry = self
-            .registry
-            .get(job.kind().name)
-            .expect("only registered kinds are queued");
+    pub(super) fn run(&self, job: &Job, spent: &Spent) -> Result<Output, Failure> {
+        let kind = job.kind().name;
+        let entry = self.registry.get(kind).ok_or_else(|| Failure::Fatal {
+            what: DriveError::UnknownKind(kind).to_string(),
+            help: "this is a fault in everbench; please report it".into(),
+        })?;
         let facts = self.ledger.facts().map_err(Failure::Transient)?;
         let blob = |digest: Digest| -> Result<Arc<[u8]>, Failure> {
             if let Some((_, bytes)) = job.preimages().iter().find(|(d, _)| *d == digest) {

@@ -6,12 +6,16 @@
 //! the root's value. It is never collected on the side: a memoised query does not run again, so
 //! a side effect in it would be lost.
 //!
+//! An observation of the machine ([`Driver::look`]) is a job like others to a query, and no fact to
+//! the store.
+//!
 //! Must never happen here: running a job inside a query, reading a clock inside a query, cloning
 //! the database inside a query.
 
 mod db;
 mod driver;
 mod hold;
+mod observe;
 mod registry;
 
 pub use db::{Db, EngineDb, Facts, FactsError, Slot};

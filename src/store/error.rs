@@ -113,6 +113,16 @@ pub enum StoreError {
         /// The store.
         dir: PathBuf,
     },
+    /// What was observed on a machine was given as if it were a result.
+    #[error(
+        "{key}: jobs of kind `{kind}` are observations and never stored: this is a fault in everbench; please report it"
+    )]
+    Observation {
+        /// The job.
+        key: Key,
+        /// Its kind.
+        kind: &'static str,
+    },
     /// A job came with bytes that are not those its input names.
     #[error(
         "{key}: the bytes given for input digest {digest} have another digest; nothing of this batch was stored"

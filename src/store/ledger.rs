@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::layout::now_ms;
 use super::{Attempt, Completed, Provenance, Reader, Store, StoreError};
 use crate::digest::Digest;
-use crate::engine::{Done, Facts, FactsError, Ledger};
+use crate::engine::{Done, Facts, FactsError, Ledger, Output};
 use crate::job::{Job, Key};
 
 impl Facts for Reader {
@@ -20,10 +20,19 @@ impl Facts for Reader {
         })
     }
 
+    fn noted(&self, key: &Key) -> Result<Option<Digest>, FactsError> {
+        Reader::root(self, &noted(key)).map_err(|e| FactsError::Unreadable(e.to_string()))
+    }
+
     fn row(&self, key: &Digest) -> Option<Arc<[u8]>> {
         // A row that cannot be read is a row that is not there: it is computed again.
         Reader::row(self, key).ok().flatten().map(Into::into)
     }
+}
+
+/// The root under which it is noted what an observation last gave.
+fn noted(key: &Key) -> String {
+    format!("observed/{key}")
 }
 
 /// Writes what a drive gives into a store.
@@ -79,6 +88,22 @@ impl Ledger for StoreLedger {
         };
         // A log that cannot be written must not end a run whose results can.
         let _ = self.store.attempt(attempt);
+    }
+
+    fn note(&self, seen: Vec<(Job, Output)>) -> Result<(), String> {
+        let note = || -> Result<(), StoreError> {
+            let reader = self.store.reader()?;
+            for (job, output) in &seen {
+                let (name, digest) = (noted(&job.key()), Digest::of(&output.bytes));
+                let there = reader.root(&name)? == Some(digest);
+                if !there || !matches!(reader.blob(&digest), Ok(Some(_))) {
+                    self.store.put_blobs(&[&output.bytes])?;
+                    self.store.set_root(&name, digest)?;
+                }
+            }
+            Ok(())
+        };
+        note().map_err(|e| e.to_string())
     }
 
     fn facts(&self) -> Result<Arc<dyn Facts>, String> {

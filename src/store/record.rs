@@ -349,6 +349,7 @@ impl Out {
             Nature::Deterministic => 0,
             Nature::Sampled => 1,
             Nature::Measured => 2,
+            Nature::Observed => unreachable!("a commit refuses observations"),
         });
     }
     fn provenance(&mut self, p: &Provenance) {

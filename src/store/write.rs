@@ -17,7 +17,7 @@ use super::reader::{attempt_key, corrupt_action};
 use super::record::{self, ActionRecord, Attempt, Bad, Conflict, Departed, Provenance};
 use super::rows::raise_epoch;
 use crate::digest::Digest;
-use crate::job::{Job, Key};
+use crate::job::{Job, Key, Nature};
 
 /// A job that was executed.
 #[derive(Clone, Debug)]
@@ -56,13 +56,18 @@ impl Store {
     /// batch; a different second one is kept as a conflict.
     ///
     /// # Errors
-    /// [`StoreError::Full`], [`StoreError::WrongPreimage`], and those of the index and the files.
+    /// [`StoreError::Full`], [`StoreError::WrongPreimage`], [`StoreError::Observation`], and those
+    /// of the index and the files.
     pub fn commit(&self, batch: Vec<Completed>) -> Result<Committed, StoreError> {
         let mut blobs = Blobs::new();
         let mut actions = Vec::with_capacity(batch.len());
         let at = now_ms();
         for done in &batch {
             let key = done.job.key();
+            if done.job.kind().nature == Nature::Observed {
+                let kind = done.job.kind().name;
+                return Err(StoreError::Observation { key, kind });
+            }
             for (digest, bytes) in done.job.preimages() {
                 if !blobs.contains_key(digest) {
                     if Digest::of(bytes) != *digest {
