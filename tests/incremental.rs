@@ -5,6 +5,8 @@ mod synthetic;
 
 #[path = "incremental/edits.rs"]
 mod edits;
+#[path = "incremental/machine.rs"]
+mod machine;
 #[path = "incremental/oracle.rs"]
 mod oracle;
 #[path = "incremental/queries.rs"]

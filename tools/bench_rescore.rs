@@ -324,10 +324,14 @@ fn make(shape: Shape, dir: &Path) -> Fallible<()> {
 fn adopt(world: &Synthetic, dir: &Path) -> Fallible<()> {
     let store = workbench::store(&dir.join(".everbench/store"));
     let mut workbench = Workbench::new(store.clone(), world);
-    let (_, hold) = workbench.rows();
-    let jobs: Vec<_> = hold.jobs().to_vec();
-    if jobs.iter().all(|j| j.kind().name == "oss/base") {
-        workbench.run(&jobs);
+    // The footprints first, then the bases on them.
+    let builds = ["oss/footprint", "oss/base"];
+    for _ in builds {
+        let (_, hold) = workbench.rows();
+        let jobs: Vec<_> = hold.jobs().to_vec();
+        if jobs.iter().all(|j| builds.contains(&j.kind().name)) {
+            workbench.run(&jobs);
+        }
     }
     store.set_root("surroundings/snapshot", world.tree().0.digest())?;
     Ok(())
@@ -511,7 +515,8 @@ fn finish_edit(dir: &Path, way: &str, started: Instant) -> Fallible<Said> {
     let benches = world.benches.clone();
     let (models, scorings) = (world.models.clone(), world.scorings.clone());
     let ledger = StoreLedger::new(app.store.clone(), &app.store.reader()?, app::TOOL);
-    let registry = fakes::registry();
+    // What answers here does not look at the system.
+    let registry = fakes::registry(&Synthetic::new(0, 0, 0, 0));
     let mut said: Option<Said> = None;
     loop {
         let (_, hold) = app::boards(&world.db, &benches, &models, &scorings);

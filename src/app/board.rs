@@ -40,6 +40,8 @@ pub struct Bench {
 /// What an evaluation starts from, before there is a database.
 pub(super) struct Plan {
     pub(super) subjects: Vec<SubjectPlan>,
+    /// Whether this process runs nothing, and takes the machine to be what it last was.
+    pub(super) looks_back: bool,
     pub(super) queries: Arc<QuerySet>,
     pub(super) template: Arc<str>,
     pub(super) seed: u64,
@@ -74,6 +76,10 @@ impl SubjectPlan {
 impl Plan {
     pub(super) fn world(&self, reader: &Reader) -> World {
         let db = EngineDb::new(Arc::new(reader.clone()));
+        let db = match self.looks_back {
+            true => db.looking_back(),
+            false => db,
+        };
         let benches = self
             .subjects
             .iter()

@@ -153,8 +153,11 @@ impl App {
         let found = whole(driven, "the check")?.expect("nothing is missing of it");
         let subject = &plan.subjects[0];
         let mut build_seconds = BTreeMap::new();
-        for (flavour, job) in &found.builds {
-            build_seconds.insert(flavour.name(), self.seconds(job)?);
+        for (flavour, jobs) in &found.builds {
+            // The base may have taken over what the footprint built.
+            let [footprint, base] = jobs;
+            let seconds = self.seconds(footprint)?.max(self.seconds(base)?);
+            build_seconds.insert(flavour.name(), seconds);
         }
         let mut suite_seconds = 0.0;
         for job in &found.runs {
@@ -195,7 +198,7 @@ struct Found {
     base: Arc<BaseDoc>,
     baseline: Arc<baseline::Baseline>,
     shards: Vec<String>,
-    builds: Vec<(Flavour, Job)>,
+    builds: Vec<(Flavour, [Job; 2])>,
     runs: Vec<Job>,
     coverage: Option<Coverage>,
     planted: BTreeMap<&'static str, Arc<Vec<Planted>>>,
@@ -246,7 +249,8 @@ fn found(
     }
     let mut builds = Vec::new();
     for flavour in [Flavour::Plain, Flavour::Sanitized] {
-        builds.push((flavour, jobs::base(db, subject, flavour)?));
+        let footprint = jobs::footprint(db, subject, flavour.into())?;
+        builds.push((flavour, [footprint, jobs::base(db, subject, flavour)?]));
     }
     Ok(Found {
         population: population::population(db, settings, subject)?,

@@ -16,6 +16,7 @@ use crate::engine::{
 use crate::exec::answer::{Calibration, Replay, Replays};
 use crate::exec::fetch::Sources;
 use crate::exec::libclang::Libclang;
+use crate::exec::observe::{self, System};
 use crate::exec::packages::missing;
 use crate::exec::toolchain::Toolchain;
 use crate::exec::{Policy, Sandbox};
@@ -65,6 +66,8 @@ pub struct App {
     /// The store.
     pub store: Arc<Store>,
     writable: bool,
+    /// The machine, as this process sees it.
+    system: Arc<System>,
 }
 
 impl App {
@@ -100,6 +103,7 @@ impl App {
             project,
             store: Arc::new(store),
             writable: access == Access::ReadWrite,
+            system: Arc::new(System::of_machine()),
         }
     }
 
@@ -248,6 +252,7 @@ impl App {
         let mut shop = Workshop::new(sandbox, tools, trees, &recorder).map_err(environment)?;
         shop.queries = plan.queries.clone();
         shop.libclang = libclang;
+        shop.system = self.system.clone();
         let needed = plan.subjects.iter().map(|s| &s.manifest.build.packages);
         shop.missing_packages = needed
             .flat_map(|p| missing(p).unwrap_or_default())
@@ -308,6 +313,7 @@ impl App {
         let score = &self.project.config.score;
         Ok(Plan {
             subjects,
+            looks_back: tools.is_none(),
             queries: Arc::new(queries),
             template,
             seed: options.seed.unwrap_or(run.seed),
@@ -456,7 +462,22 @@ impl App {
                     })
                 }
                 None => {
-                    let (value, hold) = root(&world.db);
+                    // To look at the machine takes no sandbox, and belongs to knowing what is there.
+                    let mut registry = Registry::default();
+                    observe::register(&mut registry, &self.system);
+                    let driver = Driver {
+                        registry: &registry,
+                        ledger: &ledger,
+                        cores: 1,
+                        cancel: cancel.clone(),
+                    };
+                    let mut root = root;
+                    let (value, hold) = match plan.looks_back {
+                        true => root(&world.db),
+                        false => driver
+                            .look(&mut world.db, &mut Vec::new(), &mut root)
+                            .map_err(AppError::Drive)?,
+                    };
                     ledger.remember(world.db.take_rows());
                     match hold.corrupt_blobs() {
                         [] => Ok((value, hold, Vec::new(), BTreeMap::new(), false)),

@@ -153,7 +153,8 @@ fn estimate(app: &App, options: &Options) -> Result<String, super::common::CliEr
             [] => "",
             _ => " and the tests of [[tests.files]]",
         };
-        total = total / cores + 2.0 * seconds("oss/base", 20.0);
+        // The build is done for the footprint; the base takes it over.
+        total = total / cores + 2.0 * seconds("oss/footprint", 20.0);
         lines.push(format!(
             "{}: {functions}, {models} models, {iterations} iterations, {scorings} scorings: at most about {}{more}{files}; what is in the store is not run again",
             manifest.name,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::footprint::{self, Kept, environment_of, sound};
 use super::products::{Made, Products, products};
 use super::runner::{Call, Workshop, compiler_limits, end_doc, host, stable_log};
 use super::{Bind, Limits, Sandbox, Status};
@@ -23,13 +24,26 @@ pub struct BaseBuild(pub Arc<Workshop>);
 
 impl Executor for BaseBuild {
     fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
-        let lock = self.0.trees.lock(&job.key().0);
+        let shop = &self.0;
+        let lock = shop.trees.lock(&job.key().0);
         let _making = lock.lock().expect("nothing panics while it holds the lock");
-        let built = build(&self.0, job, context)?;
-        if let Some(broken) = &built.doc.broken {
-            lacking(&self.0.missing_packages, broken)?;
+        let footprint = job.material("footprint").key();
+        let environment = environment_of(job, context)?;
+        let kept = match shop.kept.take(footprint, &environment) {
+            Some(kept) => kept,
+            None => Kept::new(shop, sound(shop, build(shop, job, context)?)?)?,
+        };
+        if kept.is_closed_in(&environment) {
+            return keep(shop, job, kept.into_built());
         }
-        keep(&self.0, job, built)
+        // It opened what is not in its key: only the names count, and the base that has them all in
+        // its key takes the build over.
+        let bytes = artifact::write(&kept.built().doc);
+        shop.kept.put(footprint, kept);
+        Ok(Output {
+            bytes,
+            blobs: vec![],
+        })
     }
 
     fn cores(&self) -> usize {
@@ -53,8 +67,9 @@ pub fn tree(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<PathBuf
                 what: "building the unchanged subject again gave other files than the first time"
                     .into(),
                 help:
-                    "the subject's build is not reproducible (a time or a random number in it?); \
-                       use a fresh store, or keep its folder `trees`"
+                    "the subject's build is not reproducible (a time or a random number in it?), or \
+                       finds other files of the system than then; use a fresh store, or keep its \
+                       folder `trees`"
                         .into(),
             });
         }
@@ -62,29 +77,12 @@ pub fn tree(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<PathBuf
     Ok(place)
 }
 
-/// A build that failed on a machine which lacks a package says nothing of the subject. It is not
-/// stored, since its key would be the same when the package is there.
-fn lacking(packages: &[String], broken: &BrokenBuild) -> Result<(), Failure> {
-    if packages.is_empty() {
-        return Ok(());
-    }
-    let why = broken.error.as_ref();
-    Err(Failure::Fatal {
-        what: format!(
-            "the unchanged subject does not build: `{}` ended with {}{}; packages that builds need \
-             are not installed: {}",
-            broken.command,
-            broken.ended,
-            why.map(|e| format!(": {e}")).unwrap_or_default(),
-            packages.join(" "),
-        ),
-        help: format!("install them: `apt-get install {}`", packages.join(" ")),
-    })
-}
-
-struct Built {
-    doc: BaseDoc,
+/// A build of the unchanged subject.
+pub struct Built {
+    /// What came of it.
+    pub doc: BaseDoc,
     blobs: Vec<Vec<u8>>,
+    /// Holds the tree.
     scratch: tempfile::TempDir,
 }
 
@@ -106,7 +104,8 @@ fn keep(shop: &Workshop, job: &Job, built: Built) -> Result<Output, Failure> {
     })
 }
 
-fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Failure> {
+/// Builds the unchanged subject as `job` says, a base or a footprint.
+pub fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Failure> {
     let scratch = shop
         .trees
         .scratch()
@@ -154,7 +153,8 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Fai
         .into_iter()
         .filter(|u| tree.join(&u.object).exists());
     let env = environment(job);
-    let mut units = examine::units(shop, context, &tree, &env, present.collect(), &mut blobs)?;
+    let (mut units, headers) =
+        examine::units(shop, context, &tree, &env, present.collect(), &mut blobs)?;
     let sources = examine::sources(&tree, &snapshot, &mut units)?;
     untracked.extend(examine::untracked(
         shop, context, &tree, &products, &units, &blobs,
@@ -174,6 +174,14 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Fai
     }
     let asked = |path: &String| generated.iter().any(|file: &BuiltFile| file.path == *path);
     let rewritten = survey.rewritten.into_iter().filter(|p| !asked(p)).collect();
+    let opened = footprint::opened(
+        shop,
+        context,
+        &tree,
+        (&products.steps, &env),
+        headers,
+        &mut survey.binaries.keys(),
+    )?;
     let outputs: BTreeSet<&String> = units
         .iter()
         .map(|u| &u.object)
@@ -194,6 +202,7 @@ fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built, Fai
             rewritten,
             untracked,
             env,
+            opened,
         },
         blobs,
         scratch,
@@ -340,7 +349,8 @@ pub fn describe(status: &Status) -> String {
     }
 }
 
-fn texts(values: &[Value]) -> Vec<String> {
+/// The texts in a list.
+pub(super) fn texts(values: &[Value]) -> Vec<String> {
     let text = |value: &'_ Value| -> Option<String> {
         match value {
             Value::Text(s) => Some(s.clone()),

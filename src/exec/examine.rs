@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::base::describe;
 use super::commands;
+use super::observe::shown;
 use super::products::{Made, Products};
 use super::runner::{Call, Workshop, compiler_limits, host};
 use super::{Limits, Status};
@@ -71,7 +72,8 @@ fn is_source(path: &str) -> bool {
     path.ends_with(".c") || path.ends_with(".h")
 }
 
-/// Preprocesses every unit and lists every object's symbols.
+/// Preprocesses every unit and lists every object's symbols. Gives the headers of the system as well
+/// that the units read.
 pub fn units(
     shop: &Workshop,
     context: &Context<'_>,
@@ -79,36 +81,43 @@ pub fn units(
     env: &BTreeMap<String, String>,
     units: Vec<Unit>,
     blobs: &mut Vec<Vec<u8>>,
-) -> Result<Vec<Unit>, Failure> {
+) -> Result<(Vec<Unit>, BTreeSet<String>), Failure> {
+    let examined = side_by_side(&units, |unit| unit_of(shop, context, tree, env, unit));
+    let mut out = Vec::with_capacity(units.len());
+    let mut headers = BTreeSet::new();
+    for result in examined {
+        let (unit, texts) = result?;
+        headers.extend(system_headers(&texts[0], &unit.cwd));
+        blobs.extend(texts);
+        out.push(unit);
+    }
+    Ok((out, headers))
+}
+
+/// What `work` makes of each item, in their order, on all cores.
+pub fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let examined = std::sync::Mutex::new(Vec::new());
+    let done = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 loop {
                     let i = next.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                    let Some(unit) = units.get(i) else { break };
-                    let result = unit_of(shop, context, tree, env, unit);
-                    examined
-                        .lock()
+                    let Some(item) = items.get(i) else { break };
+                    let result = work(item);
+                    done.lock()
                         .expect("nothing panics while it holds the lock")
                         .push((i, result));
                 }
             });
         }
     });
-    let mut examined = examined
+    let mut done = done
         .into_inner()
         .expect("nothing panics while it holds the lock");
-    examined.sort_by_key(|(i, _)| *i);
-    let mut out = Vec::with_capacity(units.len());
-    for (_, result) in examined {
-        let (unit, texts) = result?;
-        blobs.extend(texts);
-        out.push(unit);
-    }
-    Ok(out)
+    done.sort_by_key(|(i, _)| *i);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 fn unit_of(
@@ -170,6 +179,23 @@ fn output(
     })
 }
 
+/// The standard output of a command whose exit status says nothing.
+pub fn output_of(
+    shop: &Workshop,
+    context: &Context<'_>,
+    tree: &Path,
+    argv: Vec<String>,
+) -> Result<Vec<u8>, Failure> {
+    let ended = shop.run(&Call::on(tree, argv.clone()), context)?;
+    match ended.status {
+        Status::Exited(_) => Ok(ended.stdout),
+        other => Err(Failure::Fatal {
+            what: format!("`{}` ended with {}", argv[0], describe(&other)),
+            help: "run `everbench doctor`".into(),
+        }),
+    }
+}
+
 /// Kind and name of each symbol, sorted, one a line: no addresses, no sizes.
 fn symbols(listing: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(listing);
@@ -198,22 +224,34 @@ fn defined(symbols: &[u8]) -> BTreeSet<String> {
 
 /// The files of the tree that line markers name.
 fn reads(preprocessed: &[u8], cwd: &str) -> Vec<String> {
-    let mut files = BTreeSet::new();
-    for line in preprocessed.split(|b| *b == b'\n') {
-        let Some(rest) = line.strip_prefix(b"# ") else {
-            continue;
-        };
-        let Some(start) = rest.iter().position(|b| *b == b'"') else {
-            continue;
-        };
-        let Some(end) = rest.iter().rposition(|b| *b == b'"').filter(|e| *e > start) else {
-            continue;
-        };
-        if let Ok(path) = std::str::from_utf8(&rest[start + 1..end]) {
-            files.extend(in_tree(cwd, path));
-        }
-    }
+    let files: BTreeSet<String> = marked(preprocessed)
+        .into_iter()
+        .filter_map(|path| in_tree(cwd, path))
+        .collect();
     files.into_iter().collect()
+}
+
+/// The files of the system that line markers name.
+fn system_headers(preprocessed: &[u8], cwd: &str) -> Vec<String> {
+    let outside = marked(preprocessed).into_iter();
+    let outside = outside.filter(|path| !path.starts_with('<') && in_tree(cwd, path).is_none());
+    outside.filter_map(shown).collect()
+}
+
+/// The files that line markers name, each once.
+fn marked(preprocessed: &[u8]) -> BTreeSet<&str> {
+    let markers = preprocessed
+        .split(|b| *b == b'\n')
+        .filter_map(|line| line.strip_prefix(b"# "));
+    let names = markers.filter_map(|rest| {
+        let start = rest.iter().position(|b| *b == b'"')?;
+        let end = rest
+            .iter()
+            .rposition(|b| *b == b'"')
+            .filter(|e| *e > start)?;
+        std::str::from_utf8(&rest[start + 1..end]).ok()
+    });
+    names.collect()
 }
 
 /// What the build made of the source, as far as units read it.
@@ -364,5 +402,9 @@ mod tests {
         );
         let text = b"# 1 \"../src/a.c\"\n# 1 \"/usr/include/stdio.h\" 1 3 4\n# 2 \"../src/a.h\" 1\nint x;\n";
         assert_eq!(reads(text, "/eb/tree/build"), ["src/a.c", "src/a.h"]);
+        assert_eq!(
+            system_headers(text, "/eb/tree/build"),
+            ["/usr/include/stdio.h"]
+        );
     }
 }

@@ -13,6 +13,7 @@
 //! - `runner`: what the executors share; `toolchain`, `packages`; `trees`: the cache of what can be made again
 //! - `base`, recorded by `recorder`, understood by `commands` and `products`, looked at by
 //!   `examine`: the unchanged subject
+//! - `footprint`: which files of the system a build opens; `observe`: what these hold
 //! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests, with `writable`
 //! - `libclang`, asked in `libclang_worker`: the functions that a compiler sees
 //! - `warnings`: what the compiler says of a variant that compiles; `coverage`: what tests execute
@@ -27,8 +28,10 @@ pub mod commands;
 pub mod coverage;
 mod examine;
 pub mod fetch;
+pub mod footprint;
 pub mod libclang;
 pub mod libclang_worker;
+pub mod observe;
 pub mod packages;
 mod products;
 pub mod program;
@@ -65,6 +68,9 @@ pub fn register(registry: &mut Registry, shop: &Arc<runner::Workshop>, sources: 
         sources,
     };
     registry.add(artifact::SOURCE, 100, Arc::new(fetch));
+    observe::register(registry, &shop.system);
+    let footprint = footprint::Footprint(shop.clone());
+    registry.add(artifact::FOOTPRINT, 95, Arc::new(footprint));
     registry.add(artifact::BASE, 90, Arc::new(base::BaseBuild(shop.clone())));
     registry.add(
         compiled::EXTRACT,

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use regex::bytes::Regex;
 
+use super::footprint::KeptBuilds;
 use super::libclang::Libclang;
+use super::observe::System;
 use super::recorder;
 use super::toolchain::Toolchain;
 use super::trees::Trees;
@@ -39,6 +41,10 @@ pub struct Workshop {
     pub queries: Arc<QuerySet>,
     /// Packages that the subjects' builds need and that are not installed.
     pub missing_packages: Vec<String>,
+    /// What the machine is like.
+    pub system: Arc<System>,
+    /// Builds that wait for the base that they are.
+    pub kept: KeptBuilds,
     /// Held for reading by every command, for writing by one that must run alone.
     alone: RwLock<()>,
 }
@@ -141,6 +147,8 @@ impl Workshop {
             limits: compiler_limits(),
             queries: Arc::default(),
             missing_packages: Vec::new(),
+            system: Arc::new(System::of_machine()),
+            kept: KeptBuilds::default(),
             alone: RwLock::new(()),
         })
     }

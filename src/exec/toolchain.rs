@@ -90,7 +90,7 @@ const VISIBLE: &[&str] = &[
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 ];
 
-/// Whether the sandbox shows a program: the path it is called by, and what is behind it.
+/// Whether the sandbox shows a file: the path it is called by, and what is behind it.
 pub(super) fn visible(path: &Path) -> bool {
     let real = path.canonicalize();
     let below = |path: &Path| VISIBLE.iter().any(|dir| path.starts_with(dir));
@@ -135,6 +135,7 @@ impl Toolchain {
                 files.insert(name.to_string(), Digest::of(&bytes));
             }
         };
+        let mut programs = vec![cc_path.clone(), ar.clone(), objcopy.clone()];
         add("driver", &cc_path);
         if let Some(cxx) = &cxx {
             add("driver-c++", cxx);
@@ -147,7 +148,14 @@ impl Toolchain {
             let path = ask(&cc_path, &[&format!("-print-prog-name={program}")])?;
             if let Some(path) = find(&path) {
                 add(program, &path);
+                programs.push(path);
             }
+        }
+        // The assembler, the linker and clang are small programs around large libraries.
+        let programs: Vec<&Path> = programs.iter().map(PathBuf::as_path).collect();
+        for path in loaded(&programs) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            add(&format!("library {name}"), &path);
         }
         let libraries = [
             "crt1.o",
@@ -171,6 +179,7 @@ impl Toolchain {
             "ld-linux-x86-64.so.2",
             "ld-linux-aarch64.so.1",
             "libstdc++.so.6",
+            "liblto_plugin.so",
         ];
         for library in libraries {
             let path = ask(&cc_path, &[&format!("-print-file-name={library}")])?;
@@ -189,11 +198,7 @@ impl Toolchain {
             })?;
             add("symbolizer", &found);
             symbolizer = Some(found);
-            // Clang is a small program around large libraries, and has its runtimes to itself.
-            for path in loaded(&cc_path) {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                add(&format!("library {name}"), &path);
-            }
+            // Clang has its runtimes to itself.
             let resources =
                 PathBuf::from(ask(&cc_path, &["-print-resource-dir"])?).join("lib/linux");
             let runtimes = std::fs::read_dir(&resources).map(|dir| dir.flatten());
@@ -274,19 +279,44 @@ fn need(program: &str, package: &str) -> Result<PathBuf, ToolchainError> {
     })
 }
 
-/// The libraries that a program of the system loads, as its loader lists them.
-fn loaded(program: &Path) -> Vec<PathBuf> {
+/// Where `ldd` comes from.
+pub(super) const LDD_HELP: &str = "it comes with the C library, on Debian in `libc-bin`";
+
+/// The libraries that programs of the system load, directly or not, and the loader, as this one
+/// lists them.
+pub(super) fn loaded(programs: &[&Path]) -> Vec<PathBuf> {
     let Some(ldd) = find("ldd") else {
         return Vec::new();
     };
-    let program = program.display().to_string();
-    let listing = ask(&ldd, &[&program]).unwrap_or_default();
-    let paths = listing.lines().filter_map(|line| line.split_once("=> "));
-    let paths = paths.filter_map(|(_, rest)| rest.split_whitespace().next());
-    paths
-        .filter(|p| p.starts_with('/'))
+    // It fails when one of them is linked statically, and lists the others all the same.
+    let output = tool_command(&ldd).args(programs).output();
+    let listing = output.map(|output| output.stdout).unwrap_or_default();
+    listed(&String::from_utf8_lossy(&listing))
+}
+
+/// The files in a listing of the loader: `libm.so.6 => /lib/libm.so.6 (0x...)`, and by itself
+/// `/lib64/ld-linux-x86-64.so.2 (0x...)`.
+pub(super) fn listed(listing: &str) -> Vec<PathBuf> {
+    let lines = listing.lines().filter(|line| line.starts_with('\t'));
+    let named = lines.map(|line| line.split_once("=> ").map_or(line, |(_, path)| path));
+    let paths = named.filter_map(|rest| rest.split_whitespace().next());
+    let mut paths: Vec<PathBuf> = paths
+        .filter(|path| path.starts_with('/'))
         .map(PathBuf::from)
-        .collect()
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// A program of the system, in the same environment whoever calls.
+fn tool_command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("LC_ALL", "C");
+    command
 }
 
 fn ask(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
@@ -294,11 +324,8 @@ fn ask(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
         program: program.display().to_string(),
         why,
     };
-    let output = Command::new(program)
+    let output = tool_command(program)
         .args(args)
-        .env_clear()
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .env("LC_ALL", "C")
         .output()
         .map_err(|e| fails(e.to_string()))?;
     if output.status.success() {
@@ -330,6 +357,7 @@ mod tests {
             "crt1.o",
             "libasan.a",
             "program make",
+            "liblto_plugin.so",
             // For C++; `tools/setup` installs it.
             "driver-c++",
             "cc1plus",
@@ -340,6 +368,9 @@ mod tests {
                 "{name} is not identified"
             );
         }
+        // What the assembler and the linker are made of.
+        let library = |name: &&String| name.starts_with("library libbfd");
+        assert!(identity.files.keys().any(|name| library(&name)));
     }
 
     #[test]

@@ -18,10 +18,17 @@ pub const SOURCE: Kind = Kind {
     version: 1,
     nature: Nature::Deterministic,
 };
+/// The names of the system's files that a build of the unchanged subject opens: [`Opened`]. Which
+/// these are depends on what the files hold, so the first answer is a place to start from, no more.
+pub const FOOTPRINT: Kind = Kind {
+    name: "oss/footprint",
+    version: 1,
+    nature: Nature::Measured,
+};
 /// The unchanged subject, built in one flavour: a [`BaseDoc`].
 pub const BASE: Kind = Kind {
     name: "oss/base",
-    version: 3,
+    version: 4,
     nature: Nature::Deterministic,
 };
 /// Whether the subject still builds with one function replaced: a [`VerdictDoc`].
@@ -86,6 +93,30 @@ pub struct BaseDoc {
     /// The environment that the manifest gives the build; recorded commands are run again in it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// The files of the system that this build opened; all are in the job's `environment`, or the
+    /// base is demanded again with those that were not.
+    #[serde(default)]
+    pub opened: Opened,
+}
+
+/// Files outside of the tree, named as the sandbox shows them: only names, no contents.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Opened {
+    /// What units include, the compiler's own headers among them.
+    pub headers: BTreeSet<String>,
+    /// What links read: libraries, start files, the linker scripts among them.
+    pub link: BTreeSet<String>,
+    /// The shared libraries that the built programs load, directly or not, and the loader.
+    pub loaded: BTreeSet<String>,
+    /// Scripts among the executable files of the tree, with the programs that the first line names.
+    pub scripts: BTreeMap<String, Vec<String>>,
+}
+
+impl Opened {
+    /// All files, each at least once.
+    pub fn files(&self) -> impl Iterator<Item = &String> {
+        self.headers.iter().chain(&self.link).chain(&self.loaded)
+    }
 }
 
 /// A product that no recorded command made, or that cannot be made again: a change of the units

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::artifact::{self, VERDICT, VerdictDoc};
 use super::dissimilarity::changed_lines;
+use super::environment;
 use super::inputs::{Answers, Model, ModelSpec, Settings, Subject};
 use super::jobs;
-use super::population::{self, Function, FunctionArg};
+use super::population::{self, FlavourArg, Function, FunctionArg};
 use super::shown::shown;
 use crate::ask::{self, Reply};
 use crate::digest::Digest;
@@ -287,6 +288,7 @@ pub fn case_inputs(
         Digest::of(&artifact::write(&(task.name, task.version))),
         Digest::of(subject.toolchain(db)),
         population::link_context(db, subject)?,
+        Digest::of(&environment::link(db, subject, FlavourArg::Plain)?),
     ];
     inputs.extend(population::readings(db, settings, subject)?);
     Ok(inputs)

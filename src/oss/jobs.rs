@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::artifact::{AUDIT, BASE, COVERAGE, PROGRAM, RUN, SOURCE, VERDICT, WARNINGS};
+use super::artifact::{AUDIT, BASE, COVERAGE, FOOTPRINT, PROGRAM, RUN, SOURCE, VERDICT, WARNINGS};
+use super::environment;
 use super::inputs::Subject;
 use super::population::{self, FlavourArg, Function};
 use crate::digest::Digest;
@@ -36,9 +37,10 @@ pub fn source(manifest: &Manifest) -> Result<Job, Hold> {
         .done())
 }
 
-/// Builds the unchanged subject.
+/// Builds the unchanged subject, as far as the names of the files are known that its build opens:
+/// see [`environment`].
 pub fn base(db: &dyn Db, subject: Subject, flavour: Flavour) -> Result<Job, Hold> {
-    base_job(db, subject, flavour.into())
+    environment::base_job(db, subject, flavour.into())
 }
 
 /// An environment as an input.
@@ -47,8 +49,34 @@ pub(super) fn pairs(env: &BTreeMap<String, String>) -> Vec<Value> {
     env.iter().map(pair).collect()
 }
 
+/// Finds out which files of the system a build of the unchanged subject opens.
 #[salsa::tracked(returns(clone))]
-fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, Hold> {
+pub fn footprint(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, Hold> {
+    Ok(building(db, subject, flavour, FOOTPRINT)?.done())
+}
+
+/// Builds the unchanged subject in this environment: the canonical bytes of files and digests. The
+/// job that found their names goes along, since it may have done the work.
+pub(super) fn base_in(
+    db: &dyn Db,
+    subject: Subject,
+    flavour: FlavourArg,
+    footprint: &Job,
+    environment: Vec<u8>,
+) -> Result<Job, Hold> {
+    Ok(building(db, subject, flavour, BASE)?
+        .blob("environment", environment)
+        .material("footprint", footprint.clone())
+        .done())
+}
+
+/// All that a build of the unchanged subject is made from.
+fn building(
+    db: &dyn Db,
+    subject: Subject,
+    flavour: FlavourArg,
+    kind: Kind,
+) -> Result<JobBuilder, Hold> {
     let flavour = Flavour::from(flavour);
     let manifest = subject.rules(db);
     let (tree, snapshot) = population::snapshot(db, subject)?;
@@ -73,7 +101,7 @@ fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, H
         Report::Results => manifest.tests.harness.patterns().to_vec(),
         Report::Stdout | Report::File => Vec::new(),
     };
-    let mut job = Job::of(BASE)
+    let mut job = Job::of(kind)
         .put("snapshot", tree)
         .put("flavour", flavour.name())
         .put("configure", lists(plan.configure))
@@ -96,7 +124,7 @@ fn base_job(db: &dyn Db, subject: Subject, flavour: FlavourArg) -> Result<Job, H
             job = job.blob("report-header-c++", REPORT_HEADER_CPP.as_bytes().to_vec());
         }
     }
-    Ok(job.done())
+    Ok(job)
 }
 
 /// The verdict on `variant` in place of `function`. The base that it is put into is no input of the
@@ -176,6 +204,11 @@ fn bare_verdict(
     let job = replacing(VERDICT, function, original, variant)
         .put("contexts", contexts(function))
         .put("link", population::link_context(db, subject)?)
+        // Headers are in the contexts: what matters of them is in the units' texts.
+        .blob(
+            "environment",
+            environment::link(db, subject, FlavourArg::Plain)?,
+        )
         .blob("toolchain", subject.toolchain(db).clone());
     Ok(job.done())
 }
@@ -207,6 +240,10 @@ pub fn audit(
     let (doc, _) = population::base(db, subject, FlavourArg::Plain)?;
     let job = replacing(AUDIT, function, original, variant)
         .put("base", doc)
+        .blob(
+            "environment",
+            environment::link(db, subject, FlavourArg::Plain)?,
+        )
         .blob("toolchain", subject.toolchain(db).clone())
         .material("base", base(db, subject, Flavour::Plain)?);
     Ok(job.done())
@@ -247,6 +284,11 @@ pub fn program(db: &dyn Db, subject: Subject, set: &[Replacement]) -> Result<Job
     Ok(Job::of(PROGRAM)
         .put("base", doc)
         .put("set", set)
+        // A base that links to the same bytes as before does not say that a variant does.
+        .blob(
+            "environment",
+            environment::link(db, subject, FlavourArg::Sanitized)?,
+        )
         .blob("toolchain", subject.toolchain(db).clone())
         .material("base", base(db, subject, Flavour::Sanitized)?)
         .done())
@@ -335,5 +377,9 @@ fn test_run(
         .put("scratch-mib", i64::from(limits.scratch_mib))
         .put("processes", i64::from(limits.processes))
         .put("file-mib", i64::from(limits.file_mib))
+        .blob(
+            "environment",
+            environment::of_run(db, subject, flavour, shard)?,
+        )
         .material("base", base(db, subject, flavour.into())?))
 }

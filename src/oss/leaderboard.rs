@@ -10,6 +10,7 @@ use super::artifact;
 use super::baseline;
 use super::case::{self, Case, Outcome, PathArg};
 use super::compiled;
+use super::environment;
 use super::inputs::{Model, Scoring, Settings, Subject};
 use super::iteration::{self, AlertInfo, Iteration};
 use super::jobs;
@@ -125,6 +126,7 @@ fn row_inputs(
         tree,
         base,
         baseline,
+        environment::digest(db, subject)?,
         Digest::of(&manifest.tests_part()),
         Digest::of(&manifest.parser_part()),
         Digest::of(&artifact::write(&numbers)),
@@ -258,6 +260,10 @@ pub fn entries(
         add(at("source".into()), jobs::source(manifest)?);
     }
     for flavour in [Flavour::Plain, Flavour::Sanitized] {
+        add(
+            at(format!("footprint/{}", flavour.name())),
+            jobs::footprint(db, subject, flavour.into())?,
+        );
         add(
             at(format!("base/{}", flavour.name())),
             jobs::base(db, subject, flavour)?,

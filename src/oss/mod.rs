@@ -15,6 +15,7 @@ pub mod case;
 pub mod check;
 pub mod compiled;
 pub mod dissimilarity;
+pub mod environment;
 pub mod extractors;
 pub mod inputs;
 pub mod iteration;

@@ -79,7 +79,7 @@ fn asked_between(before: World, after: World) -> Asked {
     }
 }
 
-fn compare(wanted: &Wanted, expected: &Wanted, how: &str) {
+pub(super) fn compare(wanted: &Wanted, expected: &Wanted, how: &str) {
     let kinds: BTreeSet<&String> = wanted.keys().chain(expected.keys()).collect();
     let none = BTreeSet::new();
     for kind in kinds {
@@ -108,7 +108,9 @@ fn names(names: &[&str]) -> BTreeSet<String> {
 
 /// Both test runs of the unchanged subject and of every iteration, and both base builds: what any
 /// edit of the source tree costs today, because a test may read any file of it.
-const TREE: [&str; 2] = ["oss/base", "oss/run"];
+const TREE: [&str; 3] = ["oss/base", "oss/footprint", "oss/run"];
+/// The same, and the programs, where lines move.
+const LINES: [&str; 4] = ["oss/base", "oss/footprint", "oss/program", "oss/run"];
 
 #[test]
 fn the_first_evaluation_wants_everything_once() {
@@ -120,6 +122,7 @@ fn the_first_evaluation_wants_everything_once() {
     compare(&wanted, &oracle::wanted(&[], &world), "at first");
     assert_eq!(wanted["ask/completion"].len(), 2 * 30);
     assert_eq!(wanted["ask/calibration"].len(), 30);
+    assert_eq!(wanted["oss/footprint"].len(), 2);
     assert_eq!(wanted["oss/base"].len(), 2);
     assert!(wanted["oss/verdict"].len() > 50);
     // The world has something of everything that the edits below could lose.
@@ -152,10 +155,10 @@ fn a_comment_outside_functions_asks_no_model_and_compiles_no_variant() {
 fn white_space_between_functions_asks_no_model_and_compiles_no_variant() {
     let asked = asked(|w| w.files[1].blank = 3);
     // Lines move, and with them the debug information of every program.
-    assert_eq!(asked.kinds(), ["oss/base", "oss/program", "oss/run"]);
+    assert_eq!(asked.kinds(), LINES);
     // A remark of two lines does the same.
     let asked = super::edits::asked(|w| w.files[1].remark = "Now of\ntwo lines.".into());
-    assert_eq!(asked.kinds(), ["oss/base", "oss/program", "oss/run"]);
+    assert_eq!(asked.kinds(), LINES);
 }
 
 #[test]
@@ -344,7 +347,13 @@ fn fewer_iterations_want_nothing() {
 #[test]
 fn another_toolchain_keeps_every_reply() {
     let asked = asked(|w| w.toolchain = "its next release".into());
-    let kinds = ["oss/base", "oss/program", "oss/run", "oss/verdict"];
+    let kinds = [
+        "oss/base",
+        "oss/footprint",
+        "oss/program",
+        "oss/run",
+        "oss/verdict",
+    ];
     assert_eq!(asked.kinds(), kinds);
 }
 

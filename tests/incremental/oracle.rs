@@ -16,7 +16,7 @@ use everbench::oss::inputs::Answers;
 use everbench::stats::mix;
 
 use super::synthetic::fakes::{self, BREAKS};
-use super::synthetic::{File, Function, World};
+use super::synthetic::{File, Function, LINKED, LOADED, SHARED, World};
 
 /// Items of a kind: `(what, why)`.
 pub type Footprint = BTreeMap<&'static str, BTreeSet<(String, String)>>;
@@ -52,6 +52,7 @@ pub fn footprint(world: &World) -> Footprint {
             "ask/calibration",
             "ask/completion",
             "oss/base",
+            "oss/footprint",
             "oss/program",
             "oss/run",
             "oss/verdict",
@@ -68,12 +69,23 @@ pub fn footprint(world: &World) -> Footprint {
         .collect();
     let units: String = world.files.iter().map(unit).collect();
     let built = format!("{units} {}", world.toolchain);
+    let held = |names: &[&str]| -> String {
+        let held = names
+            .iter()
+            .map(|name| format!("{name}: {}\n", world.system[*name]));
+        held.collect()
+    };
+    let headers = world.headers();
+    let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+    let (headers, links) = (held(&headers), held(&[LINKED, SHARED]));
+    let runner = world.runner.as_deref();
+    let loads = held(&[[SHARED, LOADED].as_slice(), runner.as_slice()].concat());
     for flavour in ["plain", "sanitized"] {
-        add(
-            "oss/base",
-            flavour.into(),
-            format!("{sources} {}", world.toolchain),
-        );
+        let what = format!("{sources} {}", world.toolchain);
+        add("oss/footprint", flavour.into(), what.clone());
+        let opened = held(&[LINKED, SHARED, LOADED]);
+        let why = format!("{what} {headers} {opened}");
+        add("oss/base", flavour.into(), why);
     }
     // In the order of the product's population: by path, then by place.
     let mut files: Vec<&File> = world.files.iter().collect();
@@ -98,7 +110,7 @@ pub fn footprint(world: &World) -> Footprint {
                 add(
                     "oss/run",
                     format!("{what} {shard} {repeat}"),
-                    format!("{why} {sources}"),
+                    format!("{why} {sources} {loads}"),
                 );
             }
         }
@@ -130,7 +142,7 @@ pub fn footprint(world: &World) -> Footprint {
             let variant = reply.clone().filter(|code| *code != text);
             if let Some(variant) = &variant {
                 let context = format!(
-                    "{} {} {order} {linked} {}",
+                    "{} {} {order} {linked} {} {links}",
                     declarations(file),
                     file.path,
                     world.toolchain
@@ -169,7 +181,7 @@ pub fn footprint(world: &World) -> Footprint {
                 if set.is_empty() {
                     run_all("nothing".into(), built.clone(), 1);
                 } else {
-                    asked.push(("oss/program", what.clone(), built.clone()));
+                    asked.push(("oss/program", what.clone(), format!("{built} {links}")));
                     run_all(what.clone(), format!("{what} {built}"), 1);
                 }
             }
@@ -246,7 +258,7 @@ fn item(job: &Job) -> String {
             let (name, edit) = (job.text("name"), job.text("edit"));
             format!("{name} {edit} {}\n{text}", job.int("item"))
         }
-        "oss/base" => job.text("flavour").into(),
+        "oss/base" | "oss/footprint" => job.text("flavour").into(),
         "oss/verdict" => replaced_by(&job.inputs()["replace"]),
         "oss/program" => set(job),
         "oss/run" => {

@@ -9,11 +9,14 @@ use everbench::digest::Digest;
 use everbench::engine::{Context, Executor, Failure, Output, Registry};
 use everbench::job::{Job, Value};
 use everbench::oss::artifact::{
-    self, BaseDoc, BuiltFile, EndDoc, ProgramDoc, Replacement, RunDoc, Stage, Step, Unit,
+    self, BaseDoc, BuiltFile, EndDoc, Opened, ProgramDoc, Replacement, RunDoc, Stage, Step, Unit,
     VerdictDoc,
 };
+use everbench::oss::environment::{self, Files};
 use everbench::oss::{case, layout};
 use everbench::source::Snapshot;
+
+use super::{LINKED, LOADED, SHARED, World};
 
 /// In a variant's body: it does not compile.
 pub const BREAKS: &str = "BREAKS";
@@ -25,24 +28,80 @@ pub const TRAPS: &str = "TRAPS";
 /// Cases that a shard reports.
 pub const CASES: u64 = 12;
 
-/// Every kind of an evaluation.
-pub fn registry() -> Registry {
+/// Every kind of an evaluation, on the system of `world`.
+pub fn registry(world: &World) -> Registry {
     let mut registry = Registry::default();
-    let mut add = |kind, fake: Fake| registry.add(kind, 0, Arc::new(fake));
-    add(artifact::BASE, Fake(base));
-    add(artifact::VERDICT, Fake(verdict));
-    add(artifact::PROGRAM, Fake(program));
-    add(artifact::RUN, Fake(run));
-    add(ask::COMPLETION, Fake(completion));
-    add(case::CALIBRATION, Fake(calibration));
+    let world = Arc::new(world.clone());
+    let mut add = |kind, does| {
+        let world = world.clone();
+        registry.add(kind, 0, Arc::new(Fake { world, does }));
+    };
+    add(environment::FILES, files);
+    add(environment::PROGRAMS, programs);
+    add(artifact::FOOTPRINT, footprint);
+    add(artifact::BASE, base);
+    add(artifact::VERDICT, |_, job, context| verdict(job, context));
+    add(artifact::PROGRAM, |_, job, _| program(job));
+    add(artifact::RUN, |_, job, context| run(job, context));
+    add(ask::COMPLETION, |_, job, context| completion(job, context));
+    add(case::CALIBRATION, |_, job, context| {
+        calibration(job, context)
+    });
     registry
 }
 
-struct Fake(fn(&Job, &Context<'_>) -> Result<Output, Failure>);
+struct Fake {
+    world: Arc<World>,
+    does: fn(&World, &Job, &Context<'_>) -> Result<Output, Failure>,
+}
 
 impl Executor for Fake {
     fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
-        (self.0)(job, context)
+        (self.does)(&self.world, job, context)
+    }
+}
+
+/// What files of the world's system hold.
+fn held<'a>(world: &World, names: impl IntoIterator<Item = &'a String>) -> Output {
+    let digest = |name: &String| Some(Digest::of(world.system.get(name)?.as_bytes()));
+    let files: Files = names.into_iter().map(|n| (n.clone(), digest(n))).collect();
+    Output {
+        bytes: artifact::write(&files),
+        blobs: vec![],
+    }
+}
+
+fn texts(values: &[Value]) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::Text(text) => text.clone(),
+        other => panic!("{other:?}"),
+    };
+    values.iter().map(text).collect()
+}
+
+fn files(world: &World, job: &Job, _: &Context<'_>) -> Result<Output, Failure> {
+    Ok(held(world, &texts(job.list("names"))))
+}
+
+fn programs(world: &World, job: &Job, _: &Context<'_>) -> Result<Output, Failure> {
+    Ok(held(world, &texts(job.list("programs"))))
+}
+
+fn footprint(world: &World, _: &Job, _: &Context<'_>) -> Result<Output, Failure> {
+    Ok(Output {
+        bytes: artifact::write(&opened(world)),
+        blobs: vec![],
+    })
+}
+
+/// What a build opens on the world's system.
+fn opened(world: &World) -> Opened {
+    let names = |names: &[&str]| names.iter().map(|n| n.to_string()).collect();
+    Opened {
+        headers: world.headers(),
+        link: names(&[LINKED, SHARED]),
+        loaded: names(&[SHARED, LOADED]),
+        scripts: BTreeMap::new(),
     }
 }
 
@@ -79,10 +138,13 @@ pub fn symbols(source: &str) -> String {
     names.iter().map(|n| format!("T {n}\n")).collect()
 }
 
-fn base(job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
+fn base(world: &World, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
     let snapshot =
         Snapshot::decode(&(context.blob)(job.digest("snapshot"))?).expect("it was encoded here");
-    let mut doc = BaseDoc::default();
+    let mut doc = BaseDoc {
+        opened: opened(world),
+        ..BaseDoc::default()
+    };
     let (mut blobs, mut all) = (Vec::new(), job.text("flavour").as_bytes().to_vec());
     all.extend(job.digest("toolchain").0);
     for (path, entry) in &snapshot.files {
@@ -215,10 +277,12 @@ fn verdict(job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
     })
 }
 
-fn program(job: &Job, _: &Context<'_>) -> Result<Output, Failure> {
+fn program(job: &Job) -> Result<Output, Failure> {
+    // The files of the system that a link reads decide whether it is done, not what it gives.
+    let made_of = ["base", "set", "toolchain"].map(|name| &job.inputs()[name]);
     let doc = ProgramDoc {
         failed: None,
-        files: vec![built(Digest::of(&job.encoding()))],
+        files: vec![built(Digest::of(&artifact::write(&made_of)))],
     };
     Ok(Output {
         bytes: artifact::write(&doc),

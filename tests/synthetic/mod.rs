@@ -6,7 +6,7 @@
 pub mod fakes;
 pub mod workbench;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -116,6 +116,11 @@ pub struct World {
     pub queries: QuerySet,
     /// The toolchain's canonical bytes.
     pub toolchain: String,
+    /// The files of the system that are opened or looked at, by name. One that ends in `.h` is
+    /// included; the lines of a header that begin with `/` name further ones.
+    pub system: BTreeMap<String, String>,
+    /// The program of the system that runs the tests, if one does.
+    pub runner: Option<String>,
     /// The name of the test program's shards.
     pub shards: Vec<String>,
     /// A glob of files for each of which there is a shard too, in profile `full` only.
@@ -135,6 +140,20 @@ pub struct World {
     /// Functions asked; all when absent.
     pub limit: Option<u32>,
 }
+
+/// A header that every unit includes.
+pub const HEADER: &str = "/usr/include/std.h";
+/// A library that only links read.
+pub const LINKED: &str = "/usr/lib/libstart.a";
+/// A library that links read and programs load.
+pub const SHARED: &str = "/usr/lib/libshared.so";
+/// A library that only programs load: one that the shared one needs.
+pub const LOADED: &str = "/usr/lib/libneeded.so";
+/// What no build opens.
+pub const UNRELATED: &str = "/usr/lib/libunrelated.so";
+/// Runs tests.
+pub const RUNNER: &str = "/usr/bin/runner";
+const SYSTEM: [&str; 6] = [HEADER, LINKED, SHARED, LOADED, UNRELATED, RUNNER];
 
 /// A prompt that shows a function and nothing more.
 pub const TEMPLATE: &str =
@@ -160,6 +179,10 @@ impl World {
             template: TEMPLATE.into(),
             queries: QuerySet::default(),
             toolchain: "a compiler that exists only here".into(),
+            system: SYSTEM
+                .map(|name| (name.into(), format!("what {name} holds")))
+                .into(),
+            runner: None,
             shards: vec!["first".into(), "second".into()],
             tested: None,
             profile: None,
@@ -184,10 +207,12 @@ impl World {
              [tests.parser]\ntype = \"lines\"\npass = ['{}']\nfail = ['^FAIL: (?<name>.*)$']\n",
             self.pass
         );
+        let runner = self.runner.iter().map(|runner| format!("\"{runner}\", "));
+        let runner: String = runner.collect();
         for shard in &self.shards {
             let _ = write!(
                 out,
-                "[[tests.shard]]\nname = \"{shard}\"\nargv = [\"./test\", \"{shard}\"]\n\
+                "[[tests.shard]]\nname = \"{shard}\"\nargv = [{runner}\"./test\", \"{shard}\"]\n\
                  cpu-seconds = 10\nwall-seconds = 30\n"
             );
         }
@@ -229,6 +254,22 @@ impl World {
             blobs.push(bytes);
         }
         (snapshot, blobs)
+    }
+
+    /// The headers that every unit reads, directly or not.
+    pub fn headers(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![HEADER.to_string()];
+        while let Some(name) = open.pop() {
+            let text = self.system.get(&name).map_or("", String::as_str);
+            open.extend(
+                text.lines()
+                    .filter(|l| l.starts_with('/'))
+                    .map(String::from),
+            );
+            found.insert(name);
+        }
+        found
     }
 
     /// The function of this name.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use everbench::app;
 use everbench::cancel::Cancel;
 use everbench::digest::Digest;
-use everbench::engine::{Context, EngineDb, Failure, Hold, Ledger, Registry, Spent};
+use everbench::engine::{Context, Driver, EngineDb, Failure, Hold, Ledger, Registry, Spent};
 use everbench::job::{Job, Key};
 use everbench::oss::artifact::SOURCE;
 use everbench::oss::inputs::{Model, Origin, Scoring, Settings, Subject};
@@ -106,7 +106,7 @@ impl Workbench {
         let models = world.models.iter().cloned().map(Arc::new);
         let models = models.map(|spec| Model::new(&db, spec)).collect();
         Workbench {
-            registry: fakes::registry(),
+            registry: fakes::registry(world),
             store,
             db,
             settings,
@@ -114,6 +114,12 @@ impl Workbench {
             models,
             ledger,
         }
+    }
+
+    /// The same process as one that runs nothing.
+    pub fn looking_back(mut self) -> Workbench {
+        self.db = self.db.looking_back();
+        self
     }
 
     /// Sets the inputs in which `world` differs, as an application does after an edit.
@@ -160,10 +166,21 @@ impl Workbench {
         }
     }
 
-    /// The rows as far as the store has them, and what they lack.
-    pub fn rows(&self) -> (Rows, Hold) {
-        let (settings, subject) = (self.settings, self.subject);
-        let (board, hold) = app::board(&self.db, settings, subject, &self.models, &SCORINGS);
+    /// The rows as far as the store has them, and what they lack. Looks at the world's system, as
+    /// it was when this process began.
+    pub fn rows(&mut self) -> (Rows, Hold) {
+        let (settings, subject, models) = (self.settings, self.subject, &self.models);
+        let driver = Driver {
+            registry: &self.registry,
+            ledger: &self.ledger,
+            cores: 1,
+            cancel: Cancel::new(),
+        };
+        let mut root = |db: &EngineDb| app::board(db, settings, subject, models, &SCORINGS);
+        let mut failures = Vec::new();
+        let looked = driver.look(&mut self.db, &mut failures, &mut root);
+        let (board, hold) = looked.expect("what was seen is noted");
+        assert_eq!(failures, []);
         (board.rows.into_iter().map(|r| r.facts).collect(), hold)
     }
 
