@@ -100,8 +100,8 @@ fn a_changed_body_re_runs_its_own_cases_only() {
     let ran = after(|w| w.function("part002_step01").body[0] = "int r = a - b;".into());
     ran.times("file_functions", 1);
     ran.times("unit_facts", 1);
-    // One function of three models, in one file; the first evaluation waits for the base.
-    let waves = ran.evaluations - 1;
+    // One function of three models, in one file; two evaluations wait for footprint and base.
+    let waves = ran.evaluations - 2;
     assert_eq!(waves, 3);
     ran.times("fresh_case", 3 * waves);
     ran.times("file_cases", 3 * waves);

@@ -7,6 +7,7 @@ mod agree;
 mod bombs;
 mod clang;
 mod cpp;
+mod environment;
 mod hostile;
 mod shapes;
 mod strict;
