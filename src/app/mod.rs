@@ -27,7 +27,9 @@ use crate::oss::artifact;
 use crate::oss::inputs::Origin;
 use crate::oss::leaderboard;
 use crate::oss::{case, metrics};
-use crate::store::{Access, Manifest as EvaluationManifest, Store, StoreError, StoreLedger};
+use crate::store::{
+    Access, Manifest as EvaluationManifest, Reader, Store, StoreError, StoreLedger,
+};
 use crate::subject::Extractor;
 
 mod audit;
@@ -35,10 +37,13 @@ mod board;
 mod check;
 mod error;
 mod extractors;
+mod forecast;
 mod lock;
 mod project;
 mod sources;
 mod subjects;
+mod sync;
+mod why;
 
 pub use audit::Audited;
 pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
@@ -46,6 +51,8 @@ pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
 pub use subjects::{Known, guess_manifest, known};
+pub use sync::{Moved, Synced};
+pub use why::{Explained, State};
 
 use audit::audits;
 use board::{Plan, SubjectPlan};
@@ -104,6 +111,14 @@ impl App {
             store: Arc::new(store),
             writable: access == Access::ReadWrite,
             system: Arc::new(System::of_machine()),
+        }
+    }
+
+    /// Opens the project in `dir` for a plan: beside a process that writes, if there is one.
+    pub fn open_to_plan(dir: &Path) -> Result<App, AppError> {
+        match App::open(dir, Access::ReadWrite) {
+            Err(AppError::Store(StoreError::Locked { .. })) => App::open(dir, Access::ReadOnly),
+            other => other,
         }
     }
 
@@ -573,6 +588,17 @@ impl App {
         })
     }
 
+    /// Notes which complete evaluation of a subject is the last, and which one was before.
+    fn follow(&self, reader: &Reader, subject: &str, root: Digest) -> Result<(), AppError> {
+        let name = why::last_name(subject);
+        match reader.root(&name)? {
+            Some(last) if last == root => return Ok(()),
+            Some(last) => self.store.set_root(&why::previous_name(subject), last)?,
+            None => {}
+        }
+        Ok(self.store.set_root(&name, root)?)
+    }
+
     /// Stores the list of everything the rows rest on, unless it is stored already.
     fn keep_manifest(&self, world: &World, bench: Bench) -> Result<(), AppError> {
         let (db, settings, subject) = (&world.db, bench.settings, bench.subject);
@@ -582,8 +608,13 @@ impl App {
             return Ok(());
         };
         let reader = self.store.reader()?;
-        let name = format!("evaluation/{}", digest.short());
-        if reader.root(&name)?.is_some() {
+        let name = evaluation_name(digest);
+        let subject_name = &subject.manifest(db).name;
+        if let Some(root) = reader.root(&name)? {
+            // What a later plan compares with is the last one, not the newest.
+            if self.writable {
+                self.follow(&reader, subject_name, root)?;
+            }
             return Ok(());
         }
         let Ok(entries) =
@@ -613,9 +644,15 @@ impl App {
         let built = EvaluationManifest::build(lines)?;
         if self.writable {
             self.store.put_manifest(&name, &built)?;
+            self.follow(&reader, subject_name, built.root)?;
         }
         Ok(())
     }
+}
+
+/// The root under which a complete evaluation is kept.
+fn evaluation_name(digest: Digest) -> String {
+    format!("evaluation/{}", digest.short())
 }
 
 /// What was driven for, if nothing of it is missing.

@@ -81,7 +81,7 @@ impl App {
     }
 
     /// Where mirrors and package lists are kept between runs.
-    fn private(&self) -> PathBuf {
+    pub(super) fn private(&self) -> PathBuf {
         self.project.dir.join(".everbench").join("sources")
     }
 

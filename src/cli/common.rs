@@ -27,6 +27,8 @@ pub mod exit {
     pub const BASELINE: u8 = 5;
     /// An audit found verdicts that differ.
     pub const DIFFERS: u8 = 6;
+    /// `sync --check`: upstream has something new.
+    pub const MOVED: u8 = 7;
     /// Something is still missing; running again goes on.
     pub const INCOMPLETE: u8 = 75;
 }
@@ -34,7 +36,7 @@ pub mod exit {
 /// Shown by `--help`.
 pub const EXIT_HELP: &str = "Exit codes: 0 done, 1 fault, 2 usage, 3 bad input file, 4 the machine lacks \
 something, 5 the unchanged subject does not build or test, 6 an audit found a difference, \
-75 incomplete (run again to go on).";
+7 upstream has something new (sync --check), 75 incomplete (run again to go on).";
 
 /// Why a command ended early.
 pub enum CliError {

@@ -9,6 +9,7 @@ mod doctor;
 mod extractors;
 mod init;
 mod list;
+mod plan;
 mod progress;
 mod prompts;
 mod run;
@@ -16,6 +17,8 @@ mod score;
 mod show;
 mod store;
 mod subjects;
+mod sync;
+mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,6 +44,7 @@ struct Cli {
 enum Command {
     Init(init::Args),
     Doctor(doctor::Args),
+    Plan(plan::Args),
     Run(run::Args),
     Score(score::Args),
     List(list::Args),
@@ -50,6 +54,8 @@ enum Command {
     Prompts(prompts::Args),
     Store(store::Args),
     Subjects(subjects::Args),
+    Sync(sync::Args),
+    Why(why::Args),
 }
 
 /// Runs the program.
@@ -72,6 +78,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Init(args) => init::run(dir, &args),
         Command::Doctor(args) => doctor::run(dir, &args),
+        Command::Plan(args) => plan::run(dir, &args),
         Command::Run(args) => run::run(dir, &args),
         Command::Score(args) => score::run(dir, &args),
         Command::List(args) => list::run(dir, &args),
@@ -81,6 +88,8 @@ pub fn main() -> ExitCode {
         Command::Prompts(args) => prompts::run(dir, &args),
         Command::Store(args) => store::run(dir, &args),
         Command::Subjects(args) => subjects::run(dir, &args),
+        Command::Sync(args) => sync::run(dir, &args),
+        Command::Why(args) => why::run(dir, &args),
     };
     match result {
         Ok(code) => ExitCode::from(code),

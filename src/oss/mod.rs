@@ -5,7 +5,7 @@
 //! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
 //! what they demand, `artifact` and `compiled` say what comes back, `layout` where things are in the
 //! sandbox; `extractors` puts the two ways to find functions side by side; `check` is about the
-//! subject itself; `shown` is what a task shows a model of a function, `metrics` what is measured
+//! subject itself, `outlook` about what an evaluation lacks; `shown` is what a task shows a model of a function, `metrics` what is measured
 //! beside the three
 //! of the benchmark; `dissimilarity` and `scoring` are arithmetic.
 
@@ -23,6 +23,7 @@ pub mod jobs;
 pub mod layout;
 pub mod leaderboard;
 pub mod metrics;
+pub mod outlook;
 pub mod population;
 pub mod scoring;
 pub mod shown;

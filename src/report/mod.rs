@@ -4,9 +4,11 @@
 mod aggregate;
 mod board;
 mod check;
+mod plan;
 mod table;
 
 pub use aggregate::AggregateRow;
 pub use board::{BaselineSummary, Leaderboard, PlacedRow, RankNote, SubjectSummary, leaderboard};
 pub use check::{SubjectCheck, check, check_text};
+pub use plan::{Group, ModelPlan, PlanDoc, SCHEMA as PLAN_SCHEMA, StageDoc, SubjectPlan};
 pub use table::{Style, counts, text};

@@ -9,6 +9,7 @@ mod extractors;
 mod facts;
 mod forged;
 mod interruption;
+mod live;
 mod promise;
 mod real_model;
 mod seams;

@@ -9,7 +9,7 @@ use crate::support::*;
 const JSON: [&str; 4] = ["run", "--quiet", "--format", "json"];
 
 /// Runs a shell script in `dir`, with a git that no configuration of the machine changes.
-fn sh(dir: &Path, script: &str) -> String {
+pub fn sh(dir: &Path, script: &str) -> String {
     let output = Command::new("sh")
         .args(["-ec", script])
         .current_dir(dir)
@@ -21,10 +21,10 @@ fn sh(dir: &Path, script: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_string()
 }
 
-const COMMIT: &str = "git add .; git -c user.name=a -c user.email=a commit -qm x";
+pub const COMMIT: &str = "git add .; git -c user.name=a -c user.email=a commit -qm x";
 
 /// A project whose subject is our own library, with this `[source]`.
-fn project(source: &str) -> Project {
+pub fn project(source: &str) -> Project {
     let project = Project::empty();
     let repo = project.dir.join("repo");
     copy(&fixtures("tidelib"), &repo);

@@ -1,0 +1,256 @@
+//! What a run would do: the evaluation of a run without its last step. Executes nothing, unless it
+//! is told to build the unchanged subject first, without which nothing is known of a new commit.
+#![allow(clippy::disallowed_methods, reason = "an impure room")]
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::board::{Bench, World};
+use super::error::fault_of;
+use super::project::{cores, models};
+use super::why::{Last, count};
+use super::{App, AppError, Options, registry, whole};
+use crate::cancel::Cancel;
+use crate::engine::{Driver, Hold, Observer};
+use crate::job::Key;
+use crate::oss::leaderboard::Entry;
+use crate::oss::outlook::{self, Stage};
+use crate::oss::population::{self, FlavourArg};
+use crate::report::{Group, ModelPlan, PlanDoc, StageDoc, SubjectPlan};
+use crate::stats;
+use crate::store::{Reader, StoreLedger};
+
+/// How many past jobs of a kind a guess at its cost looks at.
+const PAST: usize = 200;
+
+impl App {
+    /// What `run` with the same options would do. With `build`, what the unchanged subjects lack
+    /// for their functions to be known is run first: their sources and builds.
+    ///
+    /// # Errors
+    /// Those of a run; faults of the subject included.
+    pub fn forecast(
+        &self,
+        options: &Options,
+        build: bool,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<PlanDoc, AppError> {
+        let answering = models(&self.project, &options.models)?;
+        let tools = self.tools(options)?;
+        let plan = self.plan(options, &answering, Some(&tools))?;
+        let reader = self.store.reader()?;
+        let mut world = plan.world(&reader);
+        if build {
+            self.remember_surroundings(&plan, &tools)?;
+            let shop = std::sync::Arc::new(self.workshop(tools, options, &plan)?);
+            let registry = registry(&shop, &plan, self.sources(&plan), std::iter::empty());
+            let ledger = StoreLedger::new(self.store.clone(), &reader, super::TOOL);
+            let driver = Driver {
+                registry: &registry,
+                ledger: &ledger,
+                cores: options.jobs.unwrap_or_else(cores),
+                cancel: cancel.clone(),
+            };
+            let subjects: Vec<_> = world.benches.iter().map(|b| b.subject).collect();
+            let driven = driver
+                .drive(&mut world.db, observer, |db| {
+                    let mut hold = Hold::default();
+                    for subject in &subjects {
+                        if let Err(h) = population::ground(db, *subject) {
+                            hold.merge(&h);
+                        }
+                        if let Err(h) = population::base(db, *subject, FlavourArg::Sanitized) {
+                            hold.merge(&h);
+                        }
+                    }
+                    ((), hold.settle())
+                })
+                .map_err(AppError::Drive)?;
+            whole(driven, "the build")?;
+        }
+        let reader = self.store.reader()?;
+        let costs = Costs {
+            reader: &reader,
+            known: HashMap::new(),
+        };
+        let mut forecast = Forecast {
+            costs,
+            seen: HashSet::new(),
+        };
+        let mut subjects = Vec::new();
+        for (bench, subject) in world.benches.iter().zip(&plan.subjects) {
+            let name = &subject.manifest.name;
+            let part = forecast.subject(&world, *bench, &reader, name)?;
+            subjects.push(SubjectPlan {
+                subject: name.clone(),
+                commit: subject.commit(),
+                ..part
+            });
+        }
+        let complete = subjects.iter().all(|s| {
+            let open = |s: &StageDoc| s.now + s.later > 0;
+            s.groups.is_empty()
+                && s.unknown.is_none()
+                && !s.models.iter().any(|m| {
+                    open(&m.replies) || open(&m.verdicts) || m.iterations.values().any(open)
+                })
+        });
+        Ok(PlanDoc {
+            schema: crate::report::PLAN_SCHEMA,
+            jobs: subjects
+                .iter()
+                .flat_map(|s| &s.groups)
+                .map(|g| g.jobs)
+                .sum(),
+            subjects,
+            complete,
+        })
+    }
+}
+
+struct Forecast<'a> {
+    costs: Costs<'a>,
+    /// A job that two rows need runs once.
+    seen: HashSet<Key>,
+}
+
+impl Forecast<'_> {
+    fn subject(
+        &mut self,
+        world: &World,
+        bench: Bench,
+        reader: &Reader,
+        name: &str,
+    ) -> Result<SubjectPlan, AppError> {
+        let (db, subject, settings) = (&world.db, bench.subject, bench.settings);
+        let names: Vec<&str> = world
+            .models
+            .iter()
+            .map(|m| m.spec(db).name.as_str())
+            .collect();
+        let last = Last::of(reader, name, &names)?;
+        let mut out = SubjectPlan {
+            subject: String::new(),
+            commit: String::new(),
+            groups: Vec::new(),
+            models: Vec::new(),
+            unknown: None,
+            detectable_s1: None,
+        };
+        let ground = outlook::ground(db, subject).map_err(held)?;
+        let built = population::ground(db, subject).is_ok()
+            && population::base(db, subject, FlavourArg::Sanitized).is_ok();
+        self.groups(ground, None, last.as_ref(), &mut out)?;
+        if !built {
+            out.unknown = Some(
+                "which functions there are is known once it is built: `everbench plan --build` builds it"
+                    .into(),
+            );
+            return Ok(out);
+        }
+        for (model, name) in world.models.iter().zip(&names) {
+            let outlook =
+                outlook::outlook(db, settings, subject, *model, &world.scorings).map_err(held)?;
+            let iterations = outlook.iterations.iter();
+            out.models.push(ModelPlan {
+                model: name.to_string(),
+                replies: outlook.replies.into(),
+                verdicts: outlook.verdicts.into(),
+                iterations: iterations
+                    .map(|(s, stage)| (s.name(), (*stage).into()))
+                    .collect(),
+            });
+            self.groups(outlook.jobs, Some(name), last.as_ref(), &mut out)?;
+        }
+        if let Ok(sample) = population::sample(db, settings, subject)
+            && !sample.is_empty()
+        {
+            // Of two independent shares at one half.
+            let error = (0.5 / sample.len() as f64).sqrt();
+            out.detectable_s1 = Some(100.0 * stats::compare::minimum_detectable_effect(error));
+        }
+        Ok(out)
+    }
+
+    /// Adds jobs to the groups of their kinds.
+    fn groups(
+        &mut self,
+        jobs: Vec<Entry>,
+        model: Option<&str>,
+        last: Option<&Last>,
+        out: &mut SubjectPlan,
+    ) -> Result<(), AppError> {
+        let mut by_kind: BTreeMap<&'static str, Vec<Entry>> = BTreeMap::new();
+        for entry in jobs {
+            if self.seen.insert(entry.job.key()) {
+                by_kind
+                    .entry(entry.job.kind().name)
+                    .or_default()
+                    .push(entry);
+            }
+        }
+        for (kind, entries) in by_kind {
+            let mut reasons = Vec::new();
+            for entry in &entries {
+                reasons.push(match last {
+                    Some(last) => last.reason(&entry.name, model, &entry.job)?,
+                    None => "first run".to_string(),
+                });
+            }
+            let each = self.costs.of(kind)?;
+            out.groups.push(Group {
+                kind: kind.into(),
+                model: model.map(str::to_string),
+                jobs: entries.len() as u64,
+                why: count(reasons),
+                cpu_seconds: each.map(|s| s * entries.len() as f64),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// What jobs of each kind took here before.
+struct Costs<'a> {
+    reader: &'a Reader,
+    known: HashMap<&'static str, Option<f64>>,
+}
+
+impl Costs<'_> {
+    /// Mean processor seconds of a job, if one was ever run.
+    fn of(&mut self, kind: &'static str) -> Result<Option<f64>, AppError> {
+        if let Some(known) = self.known.get(kind) {
+            return Ok(*known);
+        }
+        let (mut sum, mut n) = (0.0, 0u32);
+        for listed in self.reader.actions(Some(kind))?.take(PAST) {
+            if let Some(action) = self.reader.action(&listed?.key)? {
+                sum += action.provenance.cpu_us as f64 / 1e6;
+                n += 1;
+            }
+        }
+        let mean = (n > 0).then(|| sum / f64::from(n));
+        self.known.insert(kind, mean);
+        Ok(mean)
+    }
+}
+
+impl From<Stage> for StageDoc {
+    fn from(stage: Stage) -> StageDoc {
+        StageDoc {
+            known: stage.known,
+            now: stage.now,
+            later: stage.later,
+        }
+    }
+}
+
+/// What keeps a plan from being made.
+fn held(hold: Hold) -> AppError {
+    match fault_of(&hold) {
+        Err(fault) => fault,
+        Ok(()) => AppError::Environment(
+            "a blob is damaged or gone from the store\n  help: `everbench run` makes it again; `everbench store verify` says what else is damaged".into(),
+        ),
+    }
+}

@@ -1,0 +1,41 @@
+//! `everbench plan`
+
+use std::path::Path;
+
+use super::common::{
+    CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, exit, options, print,
+};
+use super::run::json;
+use crate::app::App;
+
+/// Say what a run would do, and why; runs nothing.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    evaluation: EvaluationArgs,
+    #[command(flatten)]
+    execution: ExecutionArgs,
+    /// Fetch and build the unchanged subject first, if it is not: before that nobody knows which
+    /// functions a new commit has. Asks no model and runs no test.
+    #[arg(long)]
+    build: bool,
+    /// How the plan is shown.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+/// Runs the command.
+pub fn run(dir: &Path, args: &Args) -> CliResult {
+    let app = match args.build {
+        true => App::open_to_run(dir)?,
+        false => App::open_to_plan(dir)?,
+    };
+    let options = options(&args.evaluation, Some(&args.execution));
+    let cancel = cancel_on_signals()?;
+    let plan = app.forecast(&options, args.build, &cancel, &mut ())?;
+    match args.format {
+        Format::Json => print(&json(&plan))?,
+        Format::Text => print(&plan.text())?,
+    }
+    Ok(exit::OK)
+}
