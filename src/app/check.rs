@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::drive::whole;
 use super::project::cores;
-use super::{App, AppError, Options, Project, TOOL, registry, whole};
+use super::{App, AppError, Options, Project, TOOL, registry};
 use crate::cancel::Cancel;
 use crate::config::{self, Config, SubjectRef};
 use crate::engine::{Driver, EngineDb, Hold, Observer, fold};

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use super::drive::whole;
 use super::project::{Options, cores};
-use super::{App, AppError, TOOL, registry, whole};
+use super::{App, AppError, TOOL, registry};
 use crate::cancel::Cancel;
 use crate::engine::{Driver, Hold, Observer};
 use crate::oss::extractors::{Comparison, comparison};

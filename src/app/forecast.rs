@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::board::{Bench, World};
+use super::drive::whole;
 use super::error::fault_of;
 use super::project::{cores, models};
 use super::why::{Last, count};
-use super::{App, AppError, Options, registry, whole};
+use super::{App, AppError, Options, registry};
 use crate::cancel::Cancel;
 use crate::engine::{Driver, Hold, Observer};
 use crate::job::Key;
@@ -38,9 +39,9 @@ impl App {
         let answering = models(&self.project, &options.models)?;
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
-        let reader = self.store.reader()?;
-        let mut world = plan.world(&reader);
         if build {
+            let reader = self.store.reader()?;
+            let mut world = plan.world(&reader);
             self.remember_surroundings(&plan, &tools)?;
             let shop = std::sync::Arc::new(self.workshop(tools, options, &plan)?);
             let registry = registry(&shop, &plan, self.sources(&plan), std::iter::empty());
@@ -68,6 +69,7 @@ impl App {
                 .map_err(AppError::Drive)?;
             whole(driven, "the build")?;
         }
+        let (world, ..) = self.drive(&plan, None, cancel, &mut ())?;
         let reader = self.store.reader()?;
         let costs = Costs {
             reader: &reader,

@@ -2,7 +2,6 @@
 //! driver runs, and rows come out. Impure; prints nothing.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,13 +9,11 @@ use crate::ask;
 use crate::cancel::Cancel;
 use crate::config;
 use crate::digest::Digest;
-use crate::engine::{
-    DriveError, Driven, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry,
-};
+use crate::engine::{Driver, Failure, Hold, Observer, Registry};
 use crate::exec::answer::{Calibration, Replay, Replays};
 use crate::exec::fetch::Sources;
 use crate::exec::libclang::Libclang;
-use crate::exec::observe::{self, System};
+use crate::exec::observe::System;
 use crate::exec::packages::missing;
 use crate::exec::toolchain::Toolchain;
 use crate::exec::{Policy, Sandbox};
@@ -25,16 +22,14 @@ use crate::job::Job;
 use crate::lang::{LanguageId, QuerySet, QueryTexts};
 use crate::oss::artifact;
 use crate::oss::inputs::Origin;
-use crate::oss::leaderboard;
 use crate::oss::{case, metrics};
-use crate::store::{
-    Access, Manifest as EvaluationManifest, Reader, Store, StoreError, StoreLedger,
-};
+use crate::store::{Access, Store, StoreError, StoreLedger};
 use crate::subject::Extractor;
 
 mod audit;
 mod board;
 mod check;
+mod drive;
 mod error;
 mod extractors;
 mod forecast;
@@ -56,9 +51,9 @@ pub use why::{Explained, State};
 
 use audit::audits;
 use board::{Plan, SubjectPlan};
-use error::{fault_of, nothing_stored};
+use drive::whole;
+use error::nothing_stored;
 use project::{Answering, compilers, cores, models, trees_dir};
-use sources::adoption;
 
 /// The program's name and version, as provenance says it.
 pub const TOOL: &str = concat!("everbench ", env!("CARGO_PKG_VERSION"));
@@ -429,241 +424,6 @@ impl App {
             Some(digest) => Ok(reader.blob(&digest)?),
             None => Ok(None),
         }
-    }
-
-    /// Evaluates the board; with a registry, runs what it lacks.
-    #[allow(clippy::type_complexity)]
-    fn drive(
-        &self,
-        plan: &Plan,
-        executors: Option<(&Registry, usize)>,
-        cancel: &Cancel,
-        observer: &mut dyn Observer,
-    ) -> Result<
-        (
-            World,
-            Vec<Board>,
-            Hold,
-            Vec<(Job, Failure)>,
-            BTreeMap<String, u64>,
-            bool,
-        ),
-        AppError,
-    > {
-        // A corrupt blob makes its actions run again, on a new database: each pass takes out at
-        // least one, so this ends.
-        loop {
-            let reader = self.store.reader()?;
-            let mut world = plan.world(&reader);
-            let ledger = StoreLedger::new(self.store.clone(), &reader, TOOL);
-            let (benches, models) = (world.benches.clone(), world.models.clone());
-            let scorings = world.scorings.clone();
-            let root = |db: &EngineDb| boards(db, &benches, &models, &scorings);
-            let result = match executors {
-                Some((registry, jobs)) => {
-                    let driver = Driver {
-                        registry,
-                        ledger: &ledger,
-                        cores: jobs,
-                        cancel: cancel.clone(),
-                    };
-                    driver.drive(&mut world.db, observer, root).map(|d| {
-                        let executed = d
-                            .executed
-                            .iter()
-                            .map(|(k, n)| (k.to_string(), *n))
-                            .collect();
-                        (d.value, d.hold, d.failures, executed, d.stopped)
-                    })
-                }
-                None => {
-                    // To look at the machine takes no sandbox, and belongs to knowing what is there.
-                    let mut registry = Registry::default();
-                    observe::register(&mut registry, &self.system);
-                    let driver = Driver {
-                        registry: &registry,
-                        ledger: &ledger,
-                        cores: 1,
-                        cancel: cancel.clone(),
-                    };
-                    let mut root = root;
-                    let (value, hold) = match plan.looks_back {
-                        true => root(&world.db),
-                        false => driver
-                            .look(&mut world.db, &mut Vec::new(), &mut root)
-                            .map_err(AppError::Drive)?,
-                    };
-                    ledger.remember(world.db.take_rows());
-                    match hold.corrupt_blobs() {
-                        [] => Ok((value, hold, Vec::new(), BTreeMap::new(), false)),
-                        corrupt => Err(DriveError::Corrupt(corrupt.to_vec())),
-                    }
-                }
-            };
-            match result {
-                Ok((boards, hold, failures, executed, stopped)) => {
-                    fault_of(&hold)?;
-                    return Ok((world, boards, hold, failures, executed, stopped));
-                }
-                Err(DriveError::Corrupt(digests)) => {
-                    let mut taken = 0;
-                    for digest in &digests {
-                        taken += self.store.quarantine(digest)?.len();
-                    }
-                    if taken == 0 {
-                        return Err(AppError::Environment(format!(
-                            "blob {} is corrupt or missing, and no stored job gives it\n  help: run `everbench store verify`",
-                            digests[0]
-                        )));
-                    }
-                }
-                Err(other) => return Err(AppError::Drive(other)),
-            }
-        }
-    }
-
-    #[allow(clippy::type_complexity)]
-    fn finish(
-        &self,
-        (world, boards, hold, failures, executed, stopped): (
-            World,
-            Vec<Board>,
-            Hold,
-            Vec<(Job, Failure)>,
-            BTreeMap<String, u64>,
-            bool,
-        ),
-        plan: &Plan,
-        compiler: String,
-    ) -> Result<Evaluation, AppError> {
-        let mut missing = BTreeMap::new();
-        for job in hold.jobs() {
-            *missing.entry(job.kind().name.to_string()).or_default() += 1;
-        }
-        let mut reused = BTreeMap::new();
-        if hold.is_empty() {
-            let mut uses: Result<BTreeMap<String, u64>, Hold> = Ok(BTreeMap::new());
-            for bench in &world.benches {
-                self.keep_manifest(&world, *bench)?;
-                let (db, args) = (&world.db, (&world.models, &world.scorings));
-                let more = leaderboard::uses(db, bench.settings, bench.subject, args.0, args.1);
-                uses = uses.and_then(|mut sum| {
-                    for (kind, n) in more? {
-                        *sum.entry(kind).or_default() += n;
-                    }
-                    Ok(sum)
-                });
-            }
-            if let Ok(uses) = uses {
-                reused = uses;
-                for (kind, n) in &executed {
-                    let left = reused.get(kind).copied().unwrap_or(0).saturating_sub(*n);
-                    reused.insert(kind.clone(), left);
-                }
-            }
-            let rows = world.db.take_rows();
-            if !rows.is_empty() {
-                StoreLedger::new(self.store.clone(), &self.store.reader()?, TOOL).remember(rows);
-            }
-        }
-        let boards = plan
-            .subjects
-            .iter()
-            .zip(boards)
-            .map(|(subject, board)| SubjectBoard {
-                manifest: subject.manifest.clone(),
-                commit: subject.commit(),
-                board,
-            })
-            .collect();
-        Ok(Evaluation {
-            boards,
-            missing,
-            failures,
-            executed,
-            reused,
-            stopped,
-            compiler,
-            world,
-        })
-    }
-
-    /// Notes which complete evaluation of a subject is the last, and which one was before.
-    fn follow(&self, reader: &Reader, subject: &str, root: Digest) -> Result<(), AppError> {
-        let name = why::last_name(subject);
-        match reader.root(&name)? {
-            Some(last) if last == root => return Ok(()),
-            Some(last) => self.store.set_root(&why::previous_name(subject), last)?,
-            None => {}
-        }
-        Ok(self.store.set_root(&name, root)?)
-    }
-
-    /// Stores the list of everything the rows rest on, unless it is stored already.
-    fn keep_manifest(&self, world: &World, bench: Bench) -> Result<(), AppError> {
-        let (db, settings, subject) = (&world.db, bench.settings, bench.subject);
-        let Ok(digest) =
-            leaderboard::evaluation_digest(db, settings, subject, &world.models, &world.scorings)
-        else {
-            return Ok(());
-        };
-        let reader = self.store.reader()?;
-        let name = evaluation_name(digest);
-        let subject_name = &subject.manifest(db).name;
-        if let Some(root) = reader.root(&name)? {
-            // What a later plan compares with is the last one, not the newest.
-            if self.writable {
-                self.follow(&reader, subject_name, root)?;
-            }
-            return Ok(());
-        }
-        let Ok(entries) =
-            leaderboard::entries(db, settings, subject, &world.models, &world.scorings)
-        else {
-            return Ok(());
-        };
-        let mut lines = Vec::new();
-        for entry in entries {
-            if let Some(output) = reader.output(&entry.job.key())? {
-                lines.push(crate::store::Entry {
-                    id: entry.name,
-                    key: entry.job.key(),
-                    output,
-                });
-            }
-        }
-        if let Origin::Snapshot(digest) = subject.origin(db) {
-            lines.push(crate::store::Entry {
-                id: format!("{}/source", subject.manifest(db).name),
-                key: adoption(digest).key(),
-                output: digest,
-            });
-        }
-        lines.sort();
-        lines.dedup_by(|a, b| a.id == b.id);
-        let built = EvaluationManifest::build(lines)?;
-        if self.writable {
-            self.store.put_manifest(&name, &built)?;
-            self.follow(&reader, subject_name, built.root)?;
-        }
-        Ok(())
-    }
-}
-
-/// The root under which a complete evaluation is kept.
-fn evaluation_name(digest: Digest) -> String {
-    format!("evaluation/{}", digest.short())
-}
-
-/// What was driven for, if nothing of it is missing.
-fn whole<T>(driven: Driven<T>, what: &str) -> Result<T, AppError> {
-    fault_of(&driven.hold)?;
-    match (driven.failures.first(), driven.hold.is_empty()) {
-        (Some((_, failure)), _) => Err(failure_error(failure)),
-        (None, false) => Err(AppError::Environment(format!(
-            "{what} was stopped; run it again to go on"
-        ))),
-        (None, true) => Ok(driven.value),
     }
 }
 

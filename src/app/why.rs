@@ -9,6 +9,7 @@ use super::board::{Bench, World};
 use super::error::fault_of;
 use super::project::models;
 use super::{App, AppError, Options};
+use crate::cancel::Cancel;
 use crate::digest::Digest;
 use crate::job::{Job, Key, Value};
 use crate::oss::leaderboard::{self, Entry};
@@ -166,8 +167,8 @@ impl App {
         let answering = models(&self.project, &options.models)?;
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
+        let (world, ..) = self.drive(&plan, None, &Cancel::new(), &mut ())?;
         let reader = self.store.reader()?;
-        let world = plan.world(&reader);
         let db = &world.db;
         let mut out = Vec::new();
         let mut compared = false;
@@ -224,7 +225,7 @@ fn before(
 ) -> Result<Option<Manifest>, AppError> {
     let last = reader.root(&last_name(subject))?;
     let present = match digest {
-        Some(digest) => reader.root(&super::evaluation_name(digest))?,
+        Some(digest) => reader.root(&super::drive::evaluation_name(digest))?,
         None => None,
     };
     let root = match last {
