@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::drive::whole;
-use super::project::cores;
-use super::{App, AppError, Options, Project, TOOL, registry};
+use super::board::Bench;
+use super::drive::Ready;
+use super::{App, AppError, Options, Project};
 use crate::cancel::Cancel;
 use crate::config::{self, Config, SubjectRef};
-use crate::engine::{Driver, EngineDb, Hold, Observer, fold};
+use crate::engine::{EngineDb, Hold, Observer, fold};
 use crate::job::Job;
 use crate::lang::calibration::Edit;
 use crate::oss::artifact::BaseDoc;
@@ -20,7 +20,7 @@ use crate::oss::inputs::{Answers, Card, Model, ModelSpec, Settings, Subject};
 use crate::oss::population::{self, FlavourArg, Population};
 use crate::oss::suite::suite;
 use crate::oss::{baseline, jobs};
-use crate::store::{Access, Store, StoreLedger};
+use crate::store::{Access, Store};
 use crate::subject::Flavour;
 
 /// What is looked at beside the baseline.
@@ -120,38 +120,25 @@ impl App {
             ..options.clone()
         };
         let plan = self.plan(&options, &[], Some(&tools))?;
-        let shop = Arc::new(self.workshop(tools.clone(), &options, &plan)?);
-        let registry = registry(&shop, &plan, self.sources(&plan), std::iter::empty());
-        let reader = self.store.reader()?;
-        let mut world = plan.world(&reader);
-        let bench = world.benches[0];
-        let planters: Vec<(Edit, Model)> = FAULTS
-            .iter()
-            .filter(|_| checks.planted > 0)
-            .map(|edit| (*edit, Model::new(&world.db, planter(*edit))))
-            .collect();
-        let ledger = StoreLedger::new(self.store.clone(), &reader, TOOL);
-        let driver = Driver {
-            registry: &registry,
-            ledger: &ledger,
-            cores: options.jobs.unwrap_or_else(cores),
-            cancel: cancel.clone(),
+        let ready = Ready {
+            plan: &plan,
+            tools: tools.clone(),
+            answering: &[],
+            options: &options,
         };
-        let driven = driver
-            .drive(&mut world.db, observer, |db| {
-                match found(
-                    db,
-                    bench.settings,
-                    bench.subject,
-                    &planters,
-                    checks.coverage,
-                ) {
-                    Ok(found) => (Some(found), Hold::default()),
-                    Err(hold) => (None, hold),
-                }
-            })
-            .map_err(AppError::Drive)?;
-        let found = whole(driven, "the check")?.expect("nothing is missing of it");
+        let found = self.driven(ready, cancel, observer, "the check", |world| {
+            let Bench { settings, subject } = world.benches[0];
+            let planters: Vec<(Edit, Model)> = FAULTS
+                .iter()
+                .filter(|_| checks.planted > 0)
+                .map(|edit| (*edit, Model::new(&world.db, planter(*edit))))
+                .collect();
+            move |db| match found(db, settings, subject, &planters, checks.coverage) {
+                Ok(found) => (Some(found), Hold::default()),
+                Err(hold) => (None, hold),
+            }
+        })?;
+        let found = found.expect("nothing is missing of it");
         let subject = &plan.subjects[0];
         let mut build_seconds = BTreeMap::new();
         for (flavour, jobs) in &found.builds {

@@ -3,42 +3,86 @@
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::board::{Bench, Board, Evaluation, Plan, SubjectBoard, World, boards};
 use super::error::{failure_error, fault_of};
+use super::project::{Answering, Options, cores};
 use super::sources::adoption;
-use super::{App, AppError, TOOL, why};
+use super::{App, AppError, TOOL, registry, why};
 use crate::cancel::Cancel;
 use crate::digest::Digest;
 use crate::engine::{
     DriveError, Driven, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry,
 };
 use crate::exec::observe;
+use crate::exec::toolchain::Toolchain;
 use crate::job::Job;
 use crate::oss::inputs::Origin;
 use crate::oss::leaderboard;
 use crate::store::{Manifest as EvaluationManifest, Reader, StoreLedger};
 
+/// What a drive of the board gave.
+pub(super) struct Drove {
+    pub(super) world: World,
+    pub(super) boards: Vec<Board>,
+    /// What is still missing.
+    pub(super) hold: Hold,
+    /// Why.
+    pub(super) failures: Vec<(Job, Failure)>,
+    /// Jobs executed, by kind.
+    pub(super) executed: BTreeMap<String, u64>,
+    /// True if it was stopped.
+    pub(super) stopped: bool,
+}
+
+/// What a query other than the board is driven with.
+pub(super) struct Ready<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) tools: Toolchain,
+    pub(super) answering: &'a [Answering],
+    pub(super) options: &'a Options,
+}
+
 impl App {
+    /// Runs everything that a query lacks and gives its value; `what` is what people call it.
+    /// `query` is made on the world in which it will be asked.
+    pub(super) fn driven<T, Q: FnMut(&EngineDb) -> (T, Hold)>(
+        &self,
+        ready: Ready<'_>,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+        what: &str,
+        query: impl FnOnce(&World) -> Q,
+    ) -> Result<T, AppError> {
+        let Ready { plan, options, .. } = ready;
+        let shop = Arc::new(self.workshop(ready.tools, options, plan)?);
+        let replays = ready.answering.iter().filter_map(|a| a.replay.clone());
+        let registry = registry(&shop, plan, self.sources(plan), replays);
+        let reader = self.store.reader()?;
+        let mut world = plan.world(&reader);
+        let ledger = StoreLedger::new(self.store.clone(), &reader, TOOL);
+        let driver = Driver {
+            registry: &registry,
+            ledger: &ledger,
+            cores: options.jobs.unwrap_or_else(cores),
+            cancel: cancel.clone(),
+        };
+        let query = query(&world);
+        let driven = driver
+            .drive(&mut world.db, observer, query)
+            .map_err(AppError::Drive)?;
+        whole(driven, what)
+    }
+
     /// Evaluates the board; with a registry, runs what it lacks.
-    #[allow(clippy::type_complexity)]
     pub(super) fn drive(
         &self,
         plan: &Plan,
         executors: Option<(&Registry, usize)>,
         cancel: &Cancel,
         observer: &mut dyn Observer,
-    ) -> Result<
-        (
-            World,
-            Vec<Board>,
-            Hold,
-            Vec<(Job, Failure)>,
-            BTreeMap<String, u64>,
-            bool,
-        ),
-        AppError,
-    > {
+    ) -> Result<Drove, AppError> {
         // A corrupt blob makes its actions run again, on a new database: each pass takes out at
         // least one, so this ends.
         loop {
@@ -92,7 +136,14 @@ impl App {
             match result {
                 Ok((boards, hold, failures, executed, stopped)) => {
                     fault_of(&hold)?;
-                    return Ok((world, boards, hold, failures, executed, stopped));
+                    return Ok(Drove {
+                        world,
+                        boards,
+                        hold,
+                        failures,
+                        executed,
+                        stopped,
+                    });
                 }
                 Err(DriveError::Corrupt(digests)) => {
                     let mut taken = 0;
@@ -111,20 +162,20 @@ impl App {
         }
     }
 
-    #[allow(clippy::type_complexity)]
     pub(super) fn finish(
         &self,
-        (world, boards, hold, failures, executed, stopped): (
-            World,
-            Vec<Board>,
-            Hold,
-            Vec<(Job, Failure)>,
-            BTreeMap<String, u64>,
-            bool,
-        ),
+        drove: Drove,
         plan: &Plan,
         compiler: String,
     ) -> Result<Evaluation, AppError> {
+        let Drove {
+            world,
+            boards,
+            hold,
+            failures,
+            executed,
+            stopped,
+        } = drove;
         let mut missing = BTreeMap::new();
         for job in hold.jobs() {
             *missing.entry(job.kind().name.to_string()).or_default() += 1;
@@ -245,7 +296,7 @@ pub(super) fn evaluation_name(digest: Digest) -> String {
 }
 
 /// What was driven for, if nothing of it is missing.
-pub(super) fn whole<T>(driven: Driven<T>, what: &str) -> Result<T, AppError> {
+fn whole<T>(driven: Driven<T>, what: &str) -> Result<T, AppError> {
     fault_of(&driven.hold)?;
     match (driven.failures.first(), driven.hold.is_empty()) {
         (Some((_, failure)), _) => Err(failure_error(failure)),

@@ -1,15 +1,12 @@
 //! The extractors beside each other: the root query of a comparison, driven.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
-use std::sync::Arc;
-
-use super::drive::whole;
-use super::project::{Options, cores};
-use super::{App, AppError, TOOL, registry};
+use super::drive::Ready;
+use super::project::Options;
+use super::{App, AppError};
 use crate::cancel::Cancel;
-use crate::engine::{Driver, Hold, Observer};
+use crate::engine::{Hold, Observer};
 use crate::oss::extractors::{Comparison, comparison};
-use crate::store::StoreLedger;
 
 impl App {
     /// Runs what a comparison of the extractors lacks, and gives it for each subject.
@@ -22,20 +19,15 @@ impl App {
         let tools = self.tools(options)?;
         let plan = self.plan(options, &[], Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
-        let shop = Arc::new(self.workshop(tools, options, &plan)?);
-        let registry = registry(&shop, &plan, self.sources(&plan), std::iter::empty());
-        let reader = self.store.reader()?;
-        let mut world = plan.world(&reader);
-        let ledger = StoreLedger::new(self.store.clone(), &reader, TOOL);
-        let driver = Driver {
-            registry: &registry,
-            ledger: &ledger,
-            cores: options.jobs.unwrap_or_else(cores),
-            cancel: cancel.clone(),
+        let ready = Ready {
+            plan: &plan,
+            tools,
+            answering: &[],
+            options,
         };
-        let benches = world.benches.clone();
-        let driven = driver
-            .drive(&mut world.db, observer, |db| {
+        self.driven(ready, cancel, observer, "the comparison", |world| {
+            let benches = world.benches.clone();
+            move |db| {
                 let mut compared = Vec::new();
                 let mut hold = Hold::default();
                 for bench in &benches {
@@ -45,8 +37,7 @@ impl App {
                     }
                 }
                 (compared, hold)
-            })
-            .map_err(AppError::Drive)?;
-        whole(driven, "the comparison")
+            }
+        })
     }
 }

@@ -5,20 +5,20 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::board::{Bench, World};
-use super::drive::whole;
+use super::drive::{Drove, Ready};
 use super::error::fault_of;
-use super::project::{cores, models};
+use super::project::models;
 use super::why::{Last, count};
-use super::{App, AppError, Options, registry};
+use super::{App, AppError, Options};
 use crate::cancel::Cancel;
-use crate::engine::{Driver, Hold, Observer};
+use crate::engine::{EngineDb, Hold, Observer};
 use crate::job::Key;
 use crate::oss::leaderboard::Entry;
 use crate::oss::outlook::{self, Stage};
 use crate::oss::population::{self, FlavourArg};
 use crate::report::{Group, ModelPlan, PlanDoc, StageDoc, SubjectPlan};
 use crate::stats;
-use crate::store::{Reader, StoreLedger};
+use crate::store::Reader;
 
 /// How many past jobs of a kind a guess at its cost looks at.
 const PAST: usize = 200;
@@ -40,21 +40,16 @@ impl App {
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         if build {
-            let reader = self.store.reader()?;
-            let mut world = plan.world(&reader);
             self.remember_surroundings(&plan, &tools)?;
-            let shop = std::sync::Arc::new(self.workshop(tools, options, &plan)?);
-            let registry = registry(&shop, &plan, self.sources(&plan), std::iter::empty());
-            let ledger = StoreLedger::new(self.store.clone(), &reader, super::TOOL);
-            let driver = Driver {
-                registry: &registry,
-                ledger: &ledger,
-                cores: options.jobs.unwrap_or_else(cores),
-                cancel: cancel.clone(),
+            let ready = Ready {
+                plan: &plan,
+                tools,
+                answering: &[],
+                options,
             };
-            let subjects: Vec<_> = world.benches.iter().map(|b| b.subject).collect();
-            let driven = driver
-                .drive(&mut world.db, observer, |db| {
+            self.driven(ready, cancel, observer, "the build", |world| {
+                let subjects: Vec<_> = world.benches.iter().map(|b| b.subject).collect();
+                move |db: &EngineDb| {
                     let mut hold = Hold::default();
                     for subject in &subjects {
                         if let Err(h) = population::ground(db, *subject) {
@@ -65,11 +60,10 @@ impl App {
                         }
                     }
                     ((), hold.settle())
-                })
-                .map_err(AppError::Drive)?;
-            whole(driven, "the build")?;
+                }
+            })?;
         }
-        let (world, ..) = self.drive(&plan, None, cancel, &mut ())?;
+        let Drove { world, .. } = self.drive(&plan, None, cancel, &mut ())?;
         let reader = self.store.reader()?;
         let costs = Costs {
             reader: &reader,

@@ -9,7 +9,7 @@ use crate::ask;
 use crate::cancel::Cancel;
 use crate::config;
 use crate::digest::Digest;
-use crate::engine::{Driver, Failure, Hold, Observer, Registry};
+use crate::engine::{Failure, Hold, Observer, Registry};
 use crate::exec::answer::{Calibration, Replay, Replays};
 use crate::exec::fetch::Sources;
 use crate::exec::libclang::Libclang;
@@ -23,7 +23,7 @@ use crate::lang::{LanguageId, QuerySet, QueryTexts};
 use crate::oss::artifact;
 use crate::oss::inputs::Origin;
 use crate::oss::{case, metrics};
-use crate::store::{Access, Store, StoreError, StoreLedger};
+use crate::store::{Access, Store, StoreError};
 use crate::subject::Extractor;
 
 mod audit;
@@ -51,7 +51,7 @@ pub use why::{Explained, State};
 
 use audit::audits;
 use board::{Plan, SubjectPlan};
-use drive::whole;
+use drive::Ready;
 use error::nothing_stored;
 use project::{Answering, compilers, cores, models, trees_dir};
 
@@ -145,7 +145,7 @@ impl App {
         self.remember_surroundings(&plan, &tools)?;
         // All that was asked for may be there: then no sandbox and no cache is needed.
         let first = self.drive(&plan, None, cancel, observer)?;
-        let evaluation = if first.2.is_empty() {
+        let evaluation = if first.hold.is_empty() {
             first
         } else {
             let shop = self.workshop(tools.clone(), options, &plan)?;
@@ -160,7 +160,7 @@ impl App {
         };
         if let ([_], Some((_, failure))) = (
             plan.subjects.as_slice(),
-            evaluation.3.iter().find(no_source),
+            evaluation.failures.iter().find(no_source),
         ) {
             return Err(failure_error(failure));
         }
@@ -200,25 +200,15 @@ impl App {
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
-        let shop = Arc::new(self.workshop(tools, options, &plan)?);
-        let registry = registry(
-            &shop,
-            &plan,
-            self.sources(&plan),
-            answering.iter().filter_map(|a| a.replay.clone()),
-        );
-        let reader = self.store.reader()?;
-        let mut world = plan.world(&reader);
-        let ledger = StoreLedger::new(self.store.clone(), &reader, TOOL);
-        let driver = Driver {
-            registry: &registry,
-            ledger: &ledger,
-            cores: options.jobs.unwrap_or_else(cores),
-            cancel: cancel.clone(),
+        let ready = Ready {
+            plan: &plan,
+            tools,
+            answering: &answering,
+            options,
         };
-        let (benches, models) = (world.benches.clone(), world.models.clone());
-        let driven = driver
-            .drive(&mut world.db, observer, |db| {
+        self.driven(ready, cancel, observer, "the audit", |world| {
+            let (benches, models) = (world.benches.clone(), world.models.clone());
+            move |db| {
                 let mut audited = Vec::new();
                 let mut hold = Hold::default();
                 for bench in &benches {
@@ -228,9 +218,8 @@ impl App {
                     }
                 }
                 (audited, hold)
-            })
-            .map_err(AppError::Drive)?;
-        whole(driven, "the audit")
+            }
+        })
     }
 
     fn tools(&self, options: &Options) -> Result<Toolchain, AppError> {

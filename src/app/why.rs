@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::board::{Bench, World};
+use super::drive::Drove;
 use super::error::fault_of;
 use super::project::models;
 use super::{App, AppError, Options};
@@ -167,7 +168,7 @@ impl App {
         let answering = models(&self.project, &options.models)?;
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
-        let (world, ..) = self.drive(&plan, None, &Cancel::new(), &mut ())?;
+        let Drove { world, .. } = self.drive(&plan, None, &Cancel::new(), &mut ())?;
         let reader = self.store.reader()?;
         let db = &world.db;
         let mut out = Vec::new();
