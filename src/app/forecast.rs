@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use serde::Serialize;
+
 use super::board::{Bench, World};
 use super::drive::{Drove, Ready};
 use super::error::fault_of;
@@ -16,9 +18,77 @@ use crate::job::Key;
 use crate::oss::leaderboard::Entry;
 use crate::oss::outlook::{self, Stage};
 use crate::oss::population::{self, FlavourArg};
-use crate::report::{Group, ModelPlan, PlanDoc, StageDoc, SubjectPlan};
-use crate::stats;
 use crate::store::Reader;
+
+/// What a run would do.
+#[derive(Clone, Debug, Serialize)]
+pub struct Forecast {
+    /// By subject, in the project's order.
+    pub subjects: Vec<SubjectForecast>,
+    /// Jobs that can run now, each counted once however many rows need it.
+    pub jobs: u64,
+    /// True if nothing is missing.
+    pub complete: bool,
+}
+
+/// One subject's part.
+#[derive(Clone, Debug, Serialize)]
+pub struct SubjectForecast {
+    /// Its name.
+    pub subject: String,
+    /// Which source it is.
+    pub commit: String,
+    /// What there is to do, by kind, then by model.
+    pub groups: Vec<Group>,
+    /// How far each model is.
+    pub models: Vec<ModelForecast>,
+    /// Why nothing can be said of the models yet.
+    pub unknown: Option<String>,
+    /// The smallest true difference between two models' s1 that would be found in four of five
+    /// cases at a level of 0.05, in points, at this number of functions: the bound for independent
+    /// functions of which half compile. Correlation within files makes it larger, the pairing of
+    /// functions smaller.
+    pub detectable_s1: Option<f64>,
+}
+
+/// Jobs of one kind for one model.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    /// The kind.
+    pub kind: String,
+    /// Whose: absent for what all models share. A job that several need is the first one's.
+    pub model: Option<String>,
+    /// How many can run now.
+    pub jobs: u64,
+    /// Why they have to run, by reason.
+    pub why: BTreeMap<String, u64>,
+    /// Processor seconds of them all, by what such jobs took here before.
+    pub cpu_seconds: Option<f64>,
+}
+
+/// How far one model is.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelForecast {
+    /// Its name.
+    pub model: String,
+    /// Replies.
+    pub replies: StageDoc,
+    /// Verdicts.
+    pub verdicts: StageDoc,
+    /// Iterations, by scoring.
+    pub iterations: BTreeMap<&'static str, StageDoc>,
+}
+
+/// How far one stage is.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct StageDoc {
+    /// Known already.
+    pub known: u64,
+    /// Can be worked on now.
+    pub now: u64,
+    /// Wait for an earlier stage; at most.
+    pub later: u64,
+}
 
 /// How many past jobs of a kind a guess at its cost looks at.
 const PAST: usize = 200;
@@ -35,7 +105,7 @@ impl App {
         build: bool,
         cancel: &Cancel,
         observer: &mut dyn Observer,
-    ) -> Result<PlanDoc, AppError> {
+    ) -> Result<Forecast, AppError> {
         let answering = models(&self.project, &options.models)?;
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
@@ -69,15 +139,15 @@ impl App {
             reader: &reader,
             known: HashMap::new(),
         };
-        let mut forecast = Forecast {
+        let mut counting = Counting {
             costs,
             seen: HashSet::new(),
         };
         let mut subjects = Vec::new();
         for (bench, subject) in world.benches.iter().zip(&plan.subjects) {
             let name = &subject.manifest.name;
-            let part = forecast.subject(&world, *bench, &reader, name)?;
-            subjects.push(SubjectPlan {
+            let part = counting.subject(&world, *bench, &reader, name)?;
+            subjects.push(SubjectForecast {
                 subject: name.clone(),
                 commit: subject.commit(),
                 ..part
@@ -91,8 +161,7 @@ impl App {
                     open(&m.replies) || open(&m.verdicts) || m.iterations.values().any(open)
                 })
         });
-        Ok(PlanDoc {
-            schema: crate::report::PLAN_SCHEMA,
+        Ok(Forecast {
             jobs: subjects
                 .iter()
                 .flat_map(|s| &s.groups)
@@ -104,20 +173,20 @@ impl App {
     }
 }
 
-struct Forecast<'a> {
+struct Counting<'a> {
     costs: Costs<'a>,
     /// A job that two rows need runs once.
     seen: HashSet<Key>,
 }
 
-impl Forecast<'_> {
+impl Counting<'_> {
     fn subject(
         &mut self,
         world: &World,
         bench: Bench,
         reader: &Reader,
         name: &str,
-    ) -> Result<SubjectPlan, AppError> {
+    ) -> Result<SubjectForecast, AppError> {
         let (db, subject, settings) = (&world.db, bench.subject, bench.settings);
         let names: Vec<&str> = world
             .models
@@ -125,7 +194,7 @@ impl Forecast<'_> {
             .map(|m| m.spec(db).name.as_str())
             .collect();
         let last = Last::of(reader, name, &names)?;
-        let mut out = SubjectPlan {
+        let mut out = SubjectForecast {
             subject: String::new(),
             commit: String::new(),
             groups: Vec::new(),
@@ -148,7 +217,7 @@ impl Forecast<'_> {
             let outlook =
                 outlook::outlook(db, settings, subject, *model, &world.scorings).map_err(held)?;
             let iterations = outlook.iterations.iter();
-            out.models.push(ModelPlan {
+            out.models.push(ModelForecast {
                 model: name.to_string(),
                 replies: outlook.replies.into(),
                 verdicts: outlook.verdicts.into(),
@@ -161,9 +230,7 @@ impl Forecast<'_> {
         if let Ok(sample) = population::sample(db, settings, subject)
             && !sample.is_empty()
         {
-            // Of two independent shares at one half.
-            let error = (0.5 / sample.len() as f64).sqrt();
-            out.detectable_s1 = Some(100.0 * stats::compare::minimum_detectable_effect(error));
+            out.detectable_s1 = Some(outlook::detectable_s1(sample.len()));
         }
         Ok(out)
     }
@@ -174,7 +241,7 @@ impl Forecast<'_> {
         jobs: Vec<Entry>,
         model: Option<&str>,
         last: Option<&Last>,
-        out: &mut SubjectPlan,
+        out: &mut SubjectForecast,
     ) -> Result<(), AppError> {
         let mut by_kind: BTreeMap<&'static str, Vec<Entry>> = BTreeMap::new();
         for entry in jobs {

@@ -44,6 +44,7 @@ pub use audit::Audited;
 pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
 pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
+pub use forecast::{Forecast, Group, ModelForecast, StageDoc, SubjectForecast};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
 pub use subjects::{Known, guess_manifest, known};
 pub use sync::{Moved, Synced};

@@ -13,10 +13,10 @@ use super::{App, AppError, Options};
 use crate::cancel::Cancel;
 use crate::digest::Digest;
 use crate::job::{Job, Key, Value};
+use crate::oss::changes::{Changed, changes, details, record, said};
 use crate::oss::leaderboard::{self, Entry};
 use crate::oss::outlook;
 use crate::oss::population;
-use crate::report::{Changed, changes, details, record, said};
 use crate::store::{Manifest, Reader};
 
 /// The last complete evaluation of a subject.

@@ -7,6 +7,7 @@ use super::common::{
 };
 use super::run::json;
 use crate::app::App;
+use crate::report;
 
 /// Say what a run would do, and why; runs nothing.
 #[derive(clap::Args)]
@@ -34,8 +35,8 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let cancel = cancel_on_signals()?;
     let plan = app.forecast(&options, args.build, &cancel, &mut ())?;
     match args.format {
-        Format::Json => print(&json(&plan))?,
-        Format::Text => print(&plan.text())?,
+        Format::Json => print(&json(&report::plan(&plan)))?,
+        Format::Text => print(&report::plan_text(&plan))?,
     }
     Ok(exit::OK)
 }

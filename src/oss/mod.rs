@@ -5,13 +5,15 @@
 //! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
 //! what they demand, `artifact` and `compiled` say what comes back, `layout` where things are in the
 //! sandbox; `extractors` puts the two ways to find functions side by side; `check` is about the
-//! subject itself, `outlook` about what an evaluation lacks; `shown` is what a task shows a model of a function, `metrics` what is measured
+//! subject itself, `outlook` about what an evaluation lacks,
+//! `changes` how two jobs differ; `shown` is what a task shows a model of a function, `metrics` what is measured
 //! beside the three
 //! of the benchmark; `dissimilarity` and `scoring` are arithmetic.
 
 pub mod artifact;
 pub mod baseline;
 pub mod case;
+pub mod changes;
 pub mod check;
 pub mod compiled;
 pub mod dissimilarity;
