@@ -8,7 +8,7 @@ use std::path::Path;
 use super::AppError;
 use crate::lang::{self, LanguageId, QuerySet};
 use crate::source::{Limits, read_directory};
-use crate::subject::guess::{Guess, Tree, guess};
+use crate::subject::guess::{Debian, Guess, Tree, guess};
 use crate::subject::{Globs, Manifest, Preset, preset, presets};
 
 /// A subject that comes with the program.
@@ -71,8 +71,22 @@ pub fn guess_manifest(directory: &Path, named: &str, name: &str) -> Result<Guess
         paths: &paths,
         text: &text,
         functions: &functions,
+        debian: debian(directory),
     };
     guess(name, named, &tree).map_err(|e| AppError::Input(format!("{}: {e}", directory.display())))
+}
+
+/// How far above a directory its package's root is looked for.
+const LEVELS: usize = 3;
+
+/// The Debian source package that a directory is, or is in.
+fn debian(directory: &Path) -> Option<Debian> {
+    let mut roots = directory.ancestors().take(LEVELS);
+    roots.find_map(|root| {
+        let changelog = std::fs::read(root.join("debian/changelog")).ok()?;
+        let inside = directory.strip_prefix(root).ok()?;
+        Debian::of_changelog(&String::from_utf8_lossy(&changelog), inside.to_str()?)
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use crate::lang::LanguageId;
+
+mod cmake;
+
 /// How a tree is built, as far as its files tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BuildSystem {
@@ -22,10 +26,37 @@ pub enum BuildSystem {
 pub struct Tree<'a> {
     /// All files, relative to the root.
     pub paths: &'a BTreeSet<String>,
-    /// The text of a file at the root, if it is there.
+    /// The text of a file, if it is there.
     pub text: &'a dyn Fn(&str) -> Option<String>,
     /// How many functions the tree defines outside the folders that are left out.
     pub functions: &'a dyn Fn(&[String]) -> usize,
+    /// The Debian source package that the tree is, or is in.
+    pub debian: Option<Debian>,
+}
+
+/// A Debian source package, as its changelog names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Debian {
+    /// The package.
+    pub name: String,
+    /// The version.
+    pub version: String,
+    /// Where in the package the tree lies; empty if it is all of it.
+    pub inside: String,
+}
+
+impl Debian {
+    /// Reads the text of a `debian/changelog`: `name (version) distribution; urgency=low`.
+    pub fn of_changelog(text: &str, inside: &str) -> Option<Debian> {
+        let (name, rest) = text.lines().next()?.split_once(" (")?;
+        let (version, _) = rest.split_once(')')?;
+        let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| " \"\\".contains(c));
+        (plain(name) && plain(version)).then(|| Debian {
+            name: name.into(),
+            version: version.into(),
+            inside: inside.into(),
+        })
+    }
 }
 
 /// A manifest's text with what its reader should know.
@@ -43,14 +74,52 @@ pub struct Guess {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "no build system was recognised: there is no CMakeLists.txt, configure, configure.ac or makefile \
-     at the root of the tree\n  help: name the folder that holds one, or write the manifest by hand \
-     (docs/subjects.md)"
+     at the root of the tree\n  help: {}", self.help()
 )]
-pub struct NothingFound;
+pub struct NothingFound {
+    /// Folders that have what the root lacks, the nearest to it.
+    pub inside: Vec<String>,
+}
 
-/// Folders that usually hold no function to ask about.
-const ASIDE: [&str; 21] = [
+impl NothingFound {
+    fn help(&self) -> String {
+        let by_hand = "write the manifest by hand (docs/subjects.md)";
+        let Some(first) = self.inside.first() else {
+            return format!("name the folder that holds one, or {by_hand}");
+        };
+        let some: Vec<String> = self
+            .inside
+            .iter()
+            .take(8)
+            .map(|f| format!("`{f}`"))
+            .collect();
+        let more = match self.inside.len() - some.len() {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        format!(
+            "there is one in {}{more}: give that folder instead, and if the source is to be a package, \
+             an archive or a repository, `path-inside = {first:?}` makes it the root; or {by_hand}",
+            some.join(", ")
+        )
+    }
+}
+
+/// What says at the root of a tree how it is built, the first that is there counting.
+const SYSTEMS: [(&str, BuildSystem); 7] = [
+    ("CMakeLists.txt", BuildSystem::Cmake),
+    ("configure", BuildSystem::Autotools),
+    ("configure.ac", BuildSystem::AutotoolsSources),
+    ("configure.in", BuildSystem::AutotoolsSources),
+    ("GNUmakefile", BuildSystem::Make),
+    ("makefile", BuildSystem::Make),
+    ("Makefile", BuildSystem::Make),
+];
+
+/// Words in the names of folders that usually hold no function to ask about.
+const ASIDE: [&str; 32] = [
     "bench",
+    "benches",
     "benchmark",
     "benchmarks",
     "contrib",
@@ -61,48 +130,58 @@ const ASIDE: [&str; 21] = [
     "example",
     "examples",
     "fuzz",
+    "fuzzer",
+    "fuzzers",
     "fuzzing",
     "perf",
     "sample",
     "samples",
-    "t",
     "test",
+    "testcase",
+    "testcases",
     "testing",
     "tests",
-    "third_party",
+    "testsuite",
+    "thirdparty",
+    "3rdparty",
+    "unittest",
+    "unittests",
     "vendor",
+    "vendored",
+    "wrapper",
+    "wrappers",
 ];
+
+/// Names of such folders that only count as a whole, and at the root.
+const ASIDE_AT_ROOT: [&str; 2] = ["t", "third_party"];
+
+/// Where `dpkg-source` keeps the files that patches changed, as they were before.
+const UNPATCHED: &str = ".pc";
 
 /// Guesses a manifest for the tree; `directory` is how it is named in the manifest.
 ///
 /// # Errors
 /// Nothing at the root says how it is built.
 pub fn guess(name: &str, directory: &str, tree: &Tree<'_>) -> Result<Guess, NothingFound> {
-    let at_root = |file: &str| tree.paths.contains(file);
-    let makefile = ["GNUmakefile", "makefile", "Makefile"]
-        .into_iter()
-        .find(|f| at_root(f));
-    let system = if at_root("CMakeLists.txt") {
-        BuildSystem::Cmake
-    } else if at_root("configure") {
-        BuildSystem::Autotools
-    } else if at_root("configure.ac") || at_root("configure.in") {
-        BuildSystem::AutotoolsSources
-    } else if makefile.is_some() {
-        BuildSystem::Make
-    } else {
-        return Err(NothingFound);
+    let at_root = |(file, _): &&(&str, BuildSystem)| tree.paths.contains(*file);
+    let Some((file, system)) = SYSTEMS.iter().find(at_root) else {
+        return Err(NothingFound {
+            inside: built_inside(tree.paths),
+        });
     };
     let mut notes = Vec::new();
-    let (build, tests) = match system {
+    let (build, tests) = match *system {
         BuildSystem::Cmake => {
             notes.push(
                 "the option that builds the tests is often a project's own: see its CMakeLists.txt \
                  for option(...TEST...)"
                     .to_string(),
             );
-            let options = cmake_test_options(&(tree.text)("CMakeLists.txt").unwrap_or_default());
-            (cmake(&options), ctest())
+            let found = cmake_files(tree);
+            if !found.ctest {
+                notes.push("no CMake file adds tests for ctest: see [tests]".into());
+            }
+            (found.build(), found.suite())
         }
         BuildSystem::Autotools => (autotools(false), automake()),
         BuildSystem::AutotoolsSources => {
@@ -110,7 +189,7 @@ pub fn guess(name: &str, directory: &str, tree: &Tree<'_>) -> Result<Guess, Noth
             (autotools(true), automake())
         }
         BuildSystem::Make => {
-            let text = makefile.and_then(tree.text).unwrap_or_default();
+            let text = (tree.text)(file).unwrap_or_default();
             let target = ["check", "test", "tests"]
                 .into_iter()
                 .find(|t| has_target(&text, t));
@@ -129,16 +208,10 @@ pub fn guess(name: &str, directory: &str, tree: &Tree<'_>) -> Result<Guess, Noth
             (make(), make_test(target.unwrap_or("test")))
         }
     };
-    let aside: Vec<String> = ASIDE
-        .iter()
-        .filter(|folder| {
-            tree.paths
-                .iter()
-                .any(|p| p.starts_with(&format!("{folder}/")))
-        })
-        .map(|folder| format!("{folder}/**"))
-        .collect();
-    let functions = (tree.functions)(&aside);
+    let aside = aside(tree.paths);
+    let unpatched = below(tree.paths, UNPATCHED).then(|| format!("{UNPATCHED}/**"));
+    let uncounted: Vec<String> = aside.iter().cloned().chain(unpatched).collect();
+    let functions = (tree.functions)(&uncounted);
     if functions == 0 {
         notes.push(
             "no function was found outside the folders that are left out: check `exclude`".into(),
@@ -147,7 +220,8 @@ pub fn guess(name: &str, directory: &str, tree: &Tree<'_>) -> Result<Guess, Noth
     let mut text = format!(
         "# A first guess, made from the files of the tree. Look at every line that says `check`, then run\n\
          # `everbench subjects check` on this file. docs/subjects.md explains all keys.\n\
-         name = {name:?}\n\n[source]\ndirectory = {directory:?}\n"
+         name = {name:?}\n\n{}",
+        source(directory, tree)
     );
     let _ = write!(
         text,
@@ -164,52 +238,127 @@ pub fn guess(name: &str, directory: &str, tree: &Tree<'_>) -> Result<Guess, Noth
         (functions / 100).max(1),
     );
     Ok(Guess {
-        system,
+        system: *system,
         text,
         notes,
     })
 }
 
+/// The table of the source, with what may take the directory's place.
+fn source(directory: &str, tree: &Tree<'_>) -> String {
+    let mut text = format!("[source]\ndirectory = {directory:?}\n");
+    if below(tree.paths, UNPATCHED) {
+        let _ = writeln!(
+            text,
+            "# Files as they were before Debian's patches.\nignore = [{UNPATCHED:?}]"
+        );
+    }
+    match &tree.debian {
+        Some(debian) => {
+            let _ = write!(
+                text,
+                "# The same from Debian's archive, which others can fetch as well; in place of the lines above:\n\
+                 # debian = {:?}\n# version = {:?}\n",
+                debian.name, debian.version
+            );
+            if !debian.inside.is_empty() {
+                let _ = writeln!(text, "# path-inside = {:?}", debian.inside);
+            }
+        }
+        None => text.push_str(
+            "# Others can fetch a package, an archive or a commit as well. In place of `directory`: `debian`\n\
+             # with `version`, or `tarball`, `git`, `sdist`, `crate`; if this is a folder of it, with `path-inside`.\n",
+        ),
+    }
+    text
+}
+
+/// Whether there is a file below a folder.
+fn below(paths: &BTreeSet<String>, folder: &str) -> bool {
+    let prefix = format!("{folder}/");
+    let first = paths.range(prefix.clone()..).next();
+    first.is_some_and(|path| path.starts_with(&prefix))
+}
+
+/// What the CMake files say, less those of folders that hold other projects.
+fn cmake_files(tree: &Tree<'_>) -> cmake::Found {
+    let others = ["contrib", "thirdparty", "3rdparty", "vendor", "vendored"];
+    let own = |path: &&String| {
+        let (folders, file) = path.rsplit_once('/').unwrap_or(("", path));
+        let mut folders = folders.split('/');
+        let other = |f: &str| {
+            let mut words = words(f).into_iter();
+            f.starts_with('.') || f == "third_party" || words.any(|w| others.contains(&w.as_str()))
+        };
+        (file == "CMakeLists.txt" || file.ends_with(".cmake")) && !folders.any(other)
+    };
+    let mut paths: Vec<&String> = tree.paths.iter().filter(own).collect();
+    paths.sort_by_key(|path| (path.matches('/').count(), *path));
+    let texts: Vec<String> = paths.iter().filter_map(|path| (tree.text)(path)).collect();
+    cmake::read(texts.iter().map(String::as_str))
+}
+
+/// The words of a folder's or a target's name, in lower case.
+fn words(name: &str) -> Vec<String> {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    words.map(str::to_ascii_lowercase).collect()
+}
+
+fn is_aside(folder: &str) -> bool {
+    words(folder).iter().any(|w| ASIDE.contains(&w.as_str()))
+}
+
+/// Patterns of the folders that hold no function to ask about: those at the root by their name
+/// alone, further down those that hold something to be found.
+fn aside(paths: &BTreeSet<String>) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    for path in paths {
+        let folders: Vec<&str> = path.split('/').collect();
+        let folders = &folders[..folders.len() - 1];
+        let Some(first) = folders.first().filter(|f| !f.starts_with('.')) else {
+            continue;
+        };
+        if ASIDE_AT_ROOT.contains(first) {
+            found.insert(first.to_string());
+        } else if let Some(depth) = folders.iter().position(|f| is_aside(f))
+            && (depth == 0 || LanguageId::of_path(path).is_some())
+        {
+            found.insert(folders[..=depth].join("/"));
+        }
+    }
+    // One pattern for a name that is in many places, as with a folder of tests for each module.
+    let name = |folder: &String| folder.rsplit('/').next().unwrap_or_default().to_string();
+    let many = |folder: &String| {
+        let same = found
+            .iter()
+            .filter(|f| name(f) == name(folder) && f.contains('/'));
+        folder.contains('/') && same.count() > 2
+    };
+    let patterns = found.iter().map(|folder| match many(folder) {
+        true => format!("**/{}/**", name(folder)),
+        false => format!("{folder}/**"),
+    });
+    let patterns: BTreeSet<String> = patterns.collect();
+    patterns.into_iter().collect()
+}
+
+/// The folders nearest to the root that say how they are built.
+fn built_inside(paths: &BTreeSet<String>) -> Vec<String> {
+    let folders = paths.iter().filter_map(|path| path.rsplit_once('/'));
+    let folders: BTreeSet<&str> = folders
+        .filter(|(_, file)| SYSTEMS.iter().any(|(system, _)| file == system))
+        .map(|(folder, _)| folder)
+        .filter(|folder| !folder.split('/').any(|f| f.starts_with('.') || is_aside(f)))
+        .collect();
+    let depth = |folder: &&str| folder.matches('/').count();
+    let nearest = folders.iter().map(depth).min();
+    let nearest = folders.iter().filter(|f| Some(depth(f)) == nearest);
+    nearest.map(ToString::to_string).collect()
+}
+
 fn list(items: &[String]) -> String {
     let items: Vec<String> = items.iter().map(|i| format!("{i:?}")).collect();
     format!("[{}]", items.join(", "))
-}
-
-/// Options that look as if they switched tests on.
-fn cmake_test_options(text: &str) -> Vec<String> {
-    let mut found = vec!["BUILD_TESTING".to_string()];
-    for line in text.lines().map(str::trim) {
-        let lower = line.to_ascii_lowercase();
-        let Some(rest) = lower
-            .strip_prefix("option(")
-            .map(|_| &line["option(".len()..])
-        else {
-            continue;
-        };
-        let name: String = rest
-            .trim_start()
-            .chars()
-            .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
-            .collect();
-        let upper = name.to_ascii_uppercase();
-        if upper.contains("TEST") && !upper.contains("FUZZ") && !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
-}
-
-fn cmake(options: &[String]) -> String {
-    let on: String = options
-        .iter()
-        .map(|o| format!("    \"-D{o}=ON\", # check\n"))
-        .collect();
-    format!(
-        "configure = [[\n    \"cmake\", \"-S\", \".\", \"-B\", \"build\", \"-DBUILD_SHARED_LIBS=OFF\", \"-DCMAKE_BUILD_TYPE=None\",\n{on}    \
-         \"-DCMAKE_C_COMPILER={{cc}}\", \"-DCMAKE_CXX_COMPILER={{cxx}}\", \"-DCMAKE_AR={{ar}}\", \"-DCMAKE_RANLIB={{ranlib}}\",\n    \
-         \"-DCMAKE_C_FLAGS={{cflags}}\", \"-DCMAKE_CXX_FLAGS={{cflags}}\", \"-DCMAKE_EXE_LINKER_FLAGS={{ldflags}}\",\n]]\n\
-         build = [[\"cmake\", \"--build\", \"build\", \"-j{{jobs}}\"]]\n"
-    )
 }
 
 fn autotools(generate: bool) -> String {
@@ -228,12 +377,6 @@ fn autotools(generate: bool) -> String {
 
 fn make() -> String {
     "build = [[\"make\", \"-j{jobs}\", \"CC={cc}\", \"CXX={cxx}\", \"AR={ar}\", \"RANLIB={ranlib}\", \"CFLAGS={cflags}\", \"LDFLAGS={ldflags}\"]] # check\n".into()
-}
-
-fn ctest() -> String {
-    "[tests]\nreport = \"stdout\"\nparser = { type = \"ctest\" }\n\n\
-     [[tests.shard]]\nname = \"ctest\"\nargv = [\"ctest\", \"--test-dir\", \"build\"]\nwritable = [\"build\"]\ncpu-seconds = 300\nwall-seconds = 600\n"
-        .into()
 }
 
 fn automake() -> String {
@@ -262,73 +405,5 @@ fn has_target(text: &str, target: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::subject::Manifest;
-
-    fn guessed(files: &[(&str, &str)]) -> Result<Guess, NothingFound> {
-        let paths = files.iter().map(|(p, _)| p.to_string()).collect();
-        let text = |path: &str| {
-            let found = files.iter().find(|(p, _)| *p == path);
-            found.map(|(_, t)| t.to_string())
-        };
-        let functions = |aside: &[String]| 350 - 100 * aside.len();
-        let tree = Tree {
-            paths: &paths,
-            text: &text,
-            functions: &functions,
-        };
-        guess("mylib", "../mylib", &tree)
-    }
-
-    #[test]
-    fn every_guess_is_a_valid_manifest() {
-        let cases: [&[(&str, &str)]; 5] = [
-            &[
-                (
-                    "CMakeLists.txt",
-                    "option(MYLIB_BUILD_TESTS \"x\" OFF)\noption(WITH_ZLIB \"\" ON)",
-                ),
-                ("src/a.c", ""),
-                ("tests/t.c", ""),
-            ],
-            &[("configure", ""), ("a.c", "")],
-            &[("configure.ac", ""), ("doc/x", "")],
-            &[
-                (
-                    "Makefile",
-                    "all: a\ncheck test: all\n\t./t\nfoo := check:\n",
-                ),
-                ("t/x.c", ""),
-            ],
-            &[("makefile", "CHECK:=1\n\tcheck: x\n"), ("a.c", "")],
-        ];
-        for files in cases {
-            let guess = guessed(files).unwrap();
-            let manifest = Manifest::parse(&guess.text, "guess")
-                .unwrap_or_else(|e| panic!("{e}\n{}", guess.text));
-            assert_eq!(manifest.name, "mylib");
-        }
-    }
-
-    #[test]
-    fn what_is_found_is_used() {
-        let cmake = guessed(&[
-            ("CMakeLists.txt", "  OPTION( MYLIB_BUILD_TESTS \"x\" OFF)\noption(FUZZ_TESTS \"\" ON)\n# option(TEST_X)"),
-            ("tests/t.c", ""),
-        ])
-        .unwrap();
-        insta::assert_snapshot!(cmake.text);
-        let make = guessed(&[("Makefile", "test: all\n\t./t\n")]).unwrap();
-        assert!(make.text.contains("argv = [\"make\", \"test\"]"));
-        assert_eq!(make.notes.len(), 1);
-        let bare = guessed(&[("makefile", "CHECK:=1\n\tcheck: x\n")]).unwrap();
-        assert!(bare.notes[0].contains("no target"));
-        assert!(
-            guessed(&[("meson.build", "")])
-                .unwrap_err()
-                .to_string()
-                .contains("CMakeLists.txt")
-        );
-    }
-}
+#[path = "guess_tests.rs"]
+mod tests;
