@@ -36,6 +36,7 @@ mod forecast;
 mod lock;
 mod project;
 mod sources;
+mod stored;
 mod subjects;
 mod sync;
 mod why;
@@ -46,6 +47,7 @@ pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
 pub use forecast::{Forecast, Group, ModelForecast, StageDoc, SubjectForecast};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
+pub use stored::{store_to_change, store_to_look};
 pub use subjects::{Known, guess_manifest, known};
 pub use sync::{Moved, Synced};
 pub use why::{Explained, State};
@@ -55,6 +57,7 @@ use board::{Plan, SubjectPlan};
 use drive::Ready;
 use error::nothing_stored;
 use project::{Answering, compilers, cores, models, trees_dir};
+use stored::patiently;
 
 /// The program's name and version, as provenance says it.
 pub const TOOL: &str = concat!("everbench ", env!("CARGO_PKG_VERSION"));
@@ -86,19 +89,9 @@ impl App {
         Ok(App::with(project, store, access))
     }
 
-    /// Opens the project in `dir` for writing. Waits a moment for a command that only shows
-    /// something: it has the store for as long as it reads.
+    /// Opens the project in `dir` for writing.
     pub fn open_to_run(dir: &Path) -> Result<App, AppError> {
-        let mut tries = 0;
-        loop {
-            match App::open(dir, Access::ReadWrite) {
-                Err(AppError::Store(StoreError::Locked { .. })) if tries < 60 => {
-                    tries += 1;
-                    std::thread::sleep(std::time::Duration::from_millis(50));
-                }
-                other => return other,
-            }
-        }
+        patiently(|| App::open(dir, Access::ReadWrite))
     }
 
     fn with(project: Project, store: Store, access: Access) -> App {

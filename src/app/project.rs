@@ -165,8 +165,13 @@ impl Project {
 
     /// The store's folder.
     pub fn store_dir(&self) -> PathBuf {
-        self.dir.join(".everbench").join("store")
+        store_dir(&self.dir)
     }
+}
+
+/// The folder of the store of the project in `dir`.
+pub(super) fn store_dir(dir: &Path) -> PathBuf {
+    dir.join(".everbench").join("store")
 }
 
 fn read_manifest(dir: &Path, subject: &SubjectRef) -> Result<(Manifest, PathBuf), AppError> {

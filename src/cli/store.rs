@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 use super::common::{CliResult, Format, exit, print};
 use super::run::json;
-use crate::app::{App, AppError};
+use crate::app::{AppError, store_to_change, store_to_look};
 use crate::digest::Digest;
 use crate::job::Key;
 use crate::store::Reader;
@@ -61,13 +61,13 @@ enum Command {
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     match &args.command {
         Command::Stats { format } => {
-            let app = App::open_to_score(dir)?;
-            let stats = app.store.stats()?;
+            let store = store_to_look(dir)?;
+            let stats = store.stats()?;
             match format {
                 Format::Json => print(&json(&stats))?,
                 Format::Text => {
                     let mut out = String::new();
-                    for count in app.store.reader()?.counts_by_kind()? {
+                    for count in store.reader()?.counts_by_kind()? {
                         out.push_str(&format!(
                             "{:<18} v{} {:>9}\n",
                             count.kind, count.version, count.actions
@@ -87,9 +87,9 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             }
         }
         Command::Ls { kind } => {
-            let app = App::open_to_score(dir)?;
+            let store = store_to_look(dir)?;
             let mut out = String::new();
-            for listed in app.store.reader()?.actions(kind.as_deref())? {
+            for listed in store.reader()?.actions(kind.as_deref())? {
                 let listed = listed?;
                 out.push_str(&format!(
                     "{} {} {}\n",
@@ -99,15 +99,15 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             print(&out)?;
         }
         Command::Job { key } => {
-            let app = App::open_to_score(dir)?;
-            let reader = app.store.reader()?;
+            let store = store_to_look(dir)?;
+            let reader = store.reader()?;
             let key = find_key(&reader, key)?;
             print(&json(&reader.action(&key)?))?;
         }
         Command::Cat { digest } => {
             use std::io::Write;
-            let app = App::open_to_score(dir)?;
-            let reader = app.store.reader()?;
+            let store = store_to_look(dir)?;
+            let reader = store.reader()?;
             let digest = find_digest(&reader, digest)?;
             let bytes = reader
                 .blob(&digest)?
@@ -118,22 +118,22 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             }
         }
         Command::Rm { key } => {
-            let app = App::open_to_run(dir)?;
-            let key = find_key(&app.store.reader()?, key)?;
-            app.store.remove(&key)?;
+            let store = store_to_change(dir)?;
+            let key = find_key(&store.reader()?, key)?;
+            store.remove(&key)?;
             print(&format!("removed {key}\n"))?;
         }
         Command::Verify => {
-            let app = App::open_to_score(dir)?;
-            let report = app.store.verify()?;
+            let store = store_to_look(dir)?;
+            let report = store.verify()?;
             print(&json(&report))?;
             if !report.is_sound() {
                 return Ok(exit::FAULT);
             }
         }
         Command::Gc { dry_run } => {
-            let app = App::open_to_run(dir)?;
-            let report = app.store.gc(&[], *dry_run)?;
+            let store = store_to_change(dir)?;
+            let report = store.gc(&[], *dry_run)?;
             print(&json(&report))?;
         }
     }
