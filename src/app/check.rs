@@ -11,7 +11,8 @@ use super::drive::Ready;
 use super::{App, AppError, Options, Project};
 use crate::cancel::Cancel;
 use crate::config::{self, Config, SubjectRef};
-use crate::engine::{EngineDb, Hold, Observer, fold};
+use crate::digest::Digest;
+use crate::engine::{Db, EngineDb, Hold, Observer, fold};
 use crate::job::Job;
 use crate::lang::calibration::Edit;
 use crate::oss::artifact::BaseDoc;
@@ -56,6 +57,8 @@ pub struct Checked {
     pub coverage: Option<Coverage>,
     /// What became of planted faults, by kind.
     pub planted: BTreeMap<&'static str, Arc<Vec<Planted>>>,
+    /// What the shard of which most cases always fail wrote in a run, by what it is.
+    pub failing_logs: Option<(String, Vec<(&'static str, Digest)>)>,
 }
 
 /// The faults that are planted.
@@ -163,6 +166,7 @@ impl App {
             suite_seconds,
             coverage: found.coverage,
             planted: found.planted,
+            failing_logs: found.failing_logs,
         })
     }
 
@@ -190,6 +194,7 @@ struct Found {
     runs: Vec<Job>,
     coverage: Option<Coverage>,
     planted: BTreeMap<&'static str, Arc<Vec<Planted>>>,
+    failing_logs: Option<(String, Vec<(&'static str, Digest)>)>,
 }
 
 fn found(
@@ -240,14 +245,23 @@ fn found(
         let footprint = jobs::footprint(db, subject, flavour.into())?;
         builds.push((flavour, [footprint, jobs::base(db, subject, flavour)?]));
     }
+    let baseline = baseline?;
+    let fails = baseline.shards.iter().map(|shard| shard.failing.len());
+    let worst = fails.enumerate().max_by_key(|(_, fails)| *fails);
+    let mut failing_logs = None;
+    if let Some((at, _)) = worst.filter(|(_, fails)| *fails > 0) {
+        let run = baseline::read_run(db, db.demand(&runs[at])?)?;
+        failing_logs = Some((suite.shards[at].name.clone(), run.written()));
+    }
     Ok(Found {
         population: population::population(db, settings, subject)?,
         base: plain,
-        baseline: baseline?,
+        baseline,
         shards: suite.shards.iter().map(|s| s.name.clone()).collect(),
         builds,
         runs,
         coverage: coverage?,
         planted: planted?.into_iter().collect(),
+        failing_logs,
     })
 }

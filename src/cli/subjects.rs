@@ -148,7 +148,10 @@ fn check(dir: &Path, args: &CheckArgs) -> CliResult {
         Format::Json => print(&json(&checked))?,
         Format::Text => print(&report::check_text(&checked))?,
     }
-    Ok(exit::OK)
+    Ok(match checked.suspect {
+        Some(_) => exit::BASELINE,
+        None => exit::OK,
+    })
 }
 
 fn new(dir: &Path, args: &NewArgs) -> CliResult {

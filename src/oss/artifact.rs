@@ -284,6 +284,20 @@ pub struct RunDoc {
     pub sanitizers: Digest,
 }
 
+impl RunDoc {
+    /// What of it is not empty, by what it is.
+    pub fn written(&self) -> Vec<(&'static str, Digest)> {
+        let all = [
+            ("sanitizers", self.sanitizers),
+            ("stderr", self.stderr),
+            ("stdout", self.stdout),
+            ("results", self.results),
+        ];
+        let empty = Digest::of(b"");
+        all.into_iter().filter(|(_, d)| *d != empty).collect()
+    }
+}
+
 /// Which lines a run executed, by source file of the tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CoverageDoc {

@@ -114,6 +114,8 @@ fn summarise(
     let mut alerts = BTreeMap::new();
     let mut pass_rates = vec![(0, 0); RUNS as usize];
     let mut useless = Vec::new();
+    let mut first_useless = None;
+    let alone = suite.shards.len() == 1;
     for (shard, outputs) in suite.shards.iter().zip(outputs.chunks(RUNS as usize)) {
         let mut runs = Vec::new();
         let mut doubt = None;
@@ -130,6 +132,9 @@ fn summarise(
             Err(BaselineError::NoCases) if shard.may_be_empty => logs::Baseline::of_any(&runs),
             other => other,
         };
+        if baseline.is_err() || doubt.is_some() {
+            first_useless = first_useless.or(Some((shard, outputs[0])));
+        }
         let baseline = match (baseline, doubt) {
             (Ok(baseline), None) => baseline,
             (Ok(_), Some(doubt)) => {
@@ -141,7 +146,7 @@ fn summarise(
                 continue;
             }
             (Err(e), _) => {
-                useless.push(complaint(shard, manifest.tests.report, &e, &ends));
+                useless.push(complaint(shard, alone, manifest.tests.report, &e, &ends));
                 continue;
             }
         };
@@ -153,16 +158,25 @@ fn summarise(
         }
         shards.push(baseline);
     }
-    if !useless.is_empty() {
-        return Err(useless_shards(&manifest.name, suite.shards.len(), &useless));
+    if let Some((shard, output)) = first_useless {
+        let said = said(shard, &read_run(db, output)?);
+        let of = suite.shards.len();
+        return Err(useless_shards(&manifest.name, of, &useless, &said));
     }
     if shards.iter().all(|s| s.stable_pass.is_empty()) {
+        let said = match suite.shards.first().zip(outputs.first()) {
+            Some((shard, output)) => said(shard, &read_run(db, *output)?),
+            None => String::new(),
+        };
         return Err(Hold::broken(
             format!(
                 "not one test of the unchanged subject `{}` passes",
                 manifest.name
             ),
-            "a benchmark needs tests that pass; run them by hand and check `[tests]` in the manifest",
+            format!(
+                "a benchmark needs tests that pass; run them by hand and check `[tests]` in the \
+                 manifest{said}"
+            ),
         ));
     }
     Ok(Baseline {
@@ -176,7 +190,20 @@ fn summarise(
 /// How many shards that are of no use are named.
 const NAMED: usize = 20;
 
-fn useless_shards(subject: &str, of: usize, useless: &[String]) -> Hold {
+/// Where what a run wrote can be read.
+fn said(shard: &Shard, run: &RunDoc) -> String {
+    let logs: Vec<String> = run
+        .written()
+        .iter()
+        .map(|(what, digest)| format!("\n    {what}: `everbench store cat {}`", digest.short()))
+        .collect();
+    match logs.as_slice() {
+        [] => format!("; `{}` wrote nothing at all", shard.name),
+        logs => format!("\n  what `{}` wrote:{}", shard.name, logs.concat()),
+    }
+}
+
+fn useless_shards(subject: &str, of: usize, useless: &[String], said: &str) -> Hold {
     let mut what = format!(
         "{} of the {of} shards of subject `{subject}` are of no use in the unchanged subject:",
         useless.len()
@@ -190,13 +217,21 @@ fn useless_shards(subject: &str, of: usize, useless: &[String]) -> Hold {
     }
     Hold::broken(
         what,
-        "run the unchanged tests by hand; check `[tests]` in the manifest: the commands, the limits, \
-         where results are reported and the options of `[tests.parser]`",
+        format!(
+            "run the unchanged tests by hand; check `[tests]` in the manifest: the commands, the limits, \
+             where results are reported and the options of `[tests.parser]`{said}"
+        ),
     )
 }
 
 /// What is wrong with a shard, and what to do.
-fn complaint(shard: &Shard, report: Report, error: &BaselineError, ends: &[EndDoc]) -> String {
+fn complaint(
+    shard: &Shard,
+    alone: bool,
+    report: Report,
+    error: &BaselineError,
+    ends: &[EndDoc],
+) -> String {
     let name = &shard.name;
     let out = way_out(shard);
     match error {
@@ -239,9 +274,12 @@ fn complaint(shard: &Shard, report: Report, error: &BaselineError, ends: &[EndDo
                 EndDoc::Exit(code) => format!("; it left with status {code}"),
                 _ => String::new(),
             };
-            format!(
-                "`{name}` reported no case {place}{end}: check its command and the parser, say `may-be-empty = true`, or {out}"
-            )
+            // A suite of nothing is no way out.
+            let out = match alone {
+                true => String::new(),
+                false => format!(", say `may-be-empty = true`, or {out}"),
+            };
+            format!("`{name}` reported no case {place}{end}: check its command and the parser{out}")
         }
         BaselineError::TooFewRuns(_) => format!("`{name}`: {error}"),
     }

@@ -1,6 +1,7 @@
 //! How good a subject is to measure with: which of its functions and lines the suite executes, and
 //! how many planted faults it notices. What is never executed cannot fail a test.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,9 @@ pub struct Coverage {
     pub lines_with_code: u64,
     /// Shards that a signal or a limit ended, so that what they execute is not counted.
     pub cut_short: u64,
+    /// The functions of which a line is executed. Too many for a report, which asks for a few.
+    #[serde(skip)]
+    pub executed: BTreeSet<String>,
 }
 
 /// What the suite executes, from one run of each shard.
@@ -59,7 +63,10 @@ pub fn coverage(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Cov
         let last = first.saturating_add(u32::try_from(newlines).unwrap_or(u32::MAX));
         let executed = file.executed.range(first..=last).count() as u64;
         let missed = file.missed.range(first..=last).count() as u64;
-        found.functions += u64::from(executed > 0);
+        if executed > 0 {
+            found.functions += 1;
+            found.executed.insert(f.id.clone());
+        }
         found.functions_with_code += u64::from(executed + missed > 0);
         found.lines += executed;
         found.lines_with_code += executed + missed;

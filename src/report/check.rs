@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::board::BaselineSummary;
 use super::table::counts;
 use crate::app::Checked;
+use crate::digest::Digest;
 use crate::logs::Case;
 use crate::oss::check::{Coverage, Fate};
 
@@ -49,6 +50,17 @@ pub struct SubjectCheck {
     pub coverage: Option<CoverageSummary>,
     /// What became of planted faults, by kind.
     pub planted: BTreeMap<&'static str, PlantedSummary>,
+    /// Where to look when so many cases always fail that the subject cannot be right.
+    pub suspect: Option<Suspect>,
+}
+
+/// The shard of which most cases always fail, when more than a third of all do.
+#[derive(Clone, Debug, Serialize)]
+pub struct Suspect {
+    /// Its name.
+    pub shard: String,
+    /// What it wrote in one run: digests of the store by what they are.
+    pub logs: BTreeMap<&'static str, Digest>,
 }
 
 /// What the suite executes of the population.
@@ -78,6 +90,8 @@ pub struct PlantedSummary {
     pub not_planted: u64,
     /// Functions in which nothing noticed it.
     pub unnoticed: Vec<String>,
+    /// Those of them of which the suite executes no line; absent if that was not counted.
+    pub unexecuted: Option<Vec<String>>,
 }
 
 /// The document of a check.
@@ -93,13 +107,19 @@ pub fn check(checked: &Checked) -> SubjectCheck {
         let count = |fate: Fate| fates.iter().filter(|p| p.fate == fate).count() as u64;
         let (tests, sanitizers) = (count(Fate::Tests), count(Fate::Sanitizers));
         let unnoticed = fates.iter().filter(|p| p.fate == Fate::Unnoticed);
+        let unnoticed: Vec<String> = unnoticed.map(|p| p.function.clone()).collect();
+        let unexecuted = checked.coverage.as_ref().map(|coverage| {
+            let never = unnoticed.iter().filter(|f| !coverage.executed.contains(*f));
+            never.cloned().collect()
+        });
         let summary = PlantedSummary {
             planted: tests + sanitizers + count(Fate::Unnoticed),
             noticed: tests + sanitizers,
             by_tests: tests,
             by_sanitizers: sanitizers,
             not_planted: count(Fate::NotPlanted),
-            unnoticed: unnoticed.map(|p| p.function.clone()).collect(),
+            unnoticed,
+            unexecuted,
         };
         (*kind, summary)
     });
@@ -124,6 +144,15 @@ pub fn check(checked: &Checked) -> SubjectCheck {
             counts: c.clone(),
         }),
         planted: planted.collect(),
+        suspect: match &checked.failing_logs {
+            Some((shard, logs)) if 3 * checked.baseline.failing() > checked.baseline.cases() => {
+                Some(Suspect {
+                    shard: shard.clone(),
+                    logs: logs.iter().copied().collect(),
+                })
+            }
+            _ => None,
+        },
     }
 }
 
@@ -199,6 +228,107 @@ pub fn check_text(c: &SubjectCheck) -> String {
                 n => format!("; {n} functions have nothing to plant it in"),
             }
         );
+        unnoticed(&mut out, p);
+    }
+    if let Some(suspect) = &c.suspect {
+        suspicion(&mut out, c, suspect);
     }
     out
+}
+
+/// The functions in which nothing noticed the fault: that a test does not look is one thing, that
+/// none comes by another.
+fn unnoticed(out: &mut String, p: &PlantedSummary) {
+    let mut line = |what: &str, names: &[&str]| {
+        if !names.is_empty() {
+            let _ = writeln!(out, "  {what}: {}", names.join(", "));
+        }
+    };
+    let all: Vec<&str> = p.unnoticed.iter().map(String::as_str).collect();
+    let Some(never) = &p.unexecuted else {
+        return line("unnoticed", &all);
+    };
+    let (never, executed): (Vec<&str>, Vec<&str>) =
+        all.into_iter().partition(|f| never.iter().any(|n| n == f));
+    line("unnoticed, though executed", &executed);
+    line("unnoticed, not executed by the tests", &never);
+}
+
+/// What to look at when the unchanged subject fails its own tests.
+fn suspicion(out: &mut String, c: &SubjectCheck, suspect: &Suspect) {
+    let _ = writeln!(
+        out,
+        "NOT FIT: {} of {} cases always fail, though nothing was changed: rather the build with \
+         sanitizers or the shard's command is at fault than the tests. What `{}` wrote:",
+        c.baseline.failing, c.baseline.cases, suspect.shard
+    );
+    for (what, digest) in &suspect.logs {
+        let _ = writeln!(out, "  {what}: `everbench store cat {}`", digest.short());
+    }
+    let _ = writeln!(
+        out,
+        "  a shared library of the project cannot be used by a program that has `-static-libasan`: \
+         docs/subjects.md, \"From a directory to a subject\""
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planted(unnoticed: &[&str], unexecuted: Option<&[&str]>) -> PlantedSummary {
+        let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        PlantedSummary {
+            planted: 5,
+            noticed: 5 - unnoticed.len() as u64,
+            by_tests: 5 - unnoticed.len() as u64,
+            by_sanitizers: 0,
+            not_planted: 0,
+            unnoticed: owned(unnoticed),
+            unexecuted: unexecuted.map(owned),
+        }
+    }
+
+    #[test]
+    fn the_text_names_what_is_to_be_looked_at() {
+        let log = Digest::of(b"log");
+        let checked = SubjectCheck {
+            schema: SCHEMA,
+            subject: "mylib".into(),
+            commit: "1.0".into(),
+            compiler: "cc 1".into(),
+            population: 9,
+            unrelated: 1,
+            excluded: BTreeMap::new(),
+            units: 2,
+            steps: 1,
+            build_seconds: BTreeMap::from([("plain", 1.0)]),
+            suite_seconds: 0.5,
+            baseline: BaselineSummary {
+                shards: 1,
+                groups: Vec::new(),
+                cases: 5,
+                passing: 3,
+                failing: 2,
+                flaky: 0,
+                skipped: 0,
+                runs: 1,
+                pass_rates: vec![60.0],
+                alerts: 0,
+            },
+            failing: vec!["t: a".into(), "t: b".into()],
+            flaky: Vec::new(),
+            coverage: None,
+            planted: BTreeMap::from([
+                ("all_noticed", planted(&[], Some(&[]))),
+                ("counted", planted(&["f", "g", "h"], Some(&["g"]))),
+                ("uncounted", planted(&["f", "g"], None)),
+            ]),
+            suspect: Some(Suspect {
+                shard: "t".into(),
+                logs: BTreeMap::from([("stderr", log)]),
+            }),
+        };
+        insta::assert_snapshot!(check_text(&checked));
+    }
 }

@@ -15,4 +15,5 @@ mod real_model;
 mod seams;
 mod several;
 mod sources;
+mod subjects;
 mod support;
