@@ -26,6 +26,7 @@ use crate::oss::{case, metrics};
 use crate::store::{Access, Store, StoreError};
 use crate::subject::Extractor;
 
+mod asked;
 mod audit;
 mod board;
 mod check;
@@ -137,6 +138,7 @@ impl App {
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
+        self.remember_asked(options, &plan)?;
         // All that was asked for may be there: then no sandbox and no cache is needed.
         let first = self.drive(&plan, None, cancel, observer)?;
         let evaluation = if first.hold.is_empty() {
@@ -378,15 +380,7 @@ impl App {
     /// Notes what this machine ran with, so that `score` can be asked where there is no compiler.
     fn remember_surroundings(&self, plan: &Plan, tools: &Toolchain) -> Result<(), AppError> {
         for subject in &plan.subjects {
-            let note = |what: &str, bytes: &[u8]| -> Result<(), AppError> {
-                let name = surrounding_name(&subject.manifest.name, what);
-                let digest = Digest::of(bytes);
-                if self.store.reader()?.root(&name)? != Some(digest) {
-                    self.store.put_blobs(&[bytes])?;
-                    self.store.set_root(&name, digest)?;
-                }
-                Ok(())
-            };
+            let note = |what: &str, bytes: &[u8]| self.note(&subject.manifest.name, what, bytes);
             note("toolchain", &subject.toolchain)?;
             note("compiler", tools.version.as_bytes())?;
             if let Some(libclang) = &subject.libclang {
@@ -397,6 +391,16 @@ impl App {
             {
                 note("snapshot", &bytes)?;
             }
+        }
+        Ok(())
+    }
+
+    fn note(&self, subject: &str, what: &str, bytes: &[u8]) -> Result<(), AppError> {
+        let name = surrounding_name(subject, what);
+        let digest = Digest::of(bytes);
+        if self.store.reader()?.root(&name)? != Some(digest) {
+            self.store.put_blobs(&[bytes])?;
+            self.store.set_root(&name, digest)?;
         }
         Ok(())
     }

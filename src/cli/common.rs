@@ -71,7 +71,8 @@ pub fn code_of(e: &AppError) -> u8 {
 }
 
 /// Why a command that runs nothing cannot show what it was asked for.
-pub fn held(hold: &Hold) -> AppError {
+/// `otherwise` says that the last run was asked for something else.
+pub fn held(hold: &Hold, otherwise: Option<&str>) -> AppError {
     if let Some(fault) = hold.faults().first() {
         return AppError::Broken {
             what: fault.what.clone(),
@@ -84,8 +85,9 @@ pub fn held(hold: &Hold) -> AppError {
         ));
     }
     AppError::Input(format!(
-        "{} jobs are missing to show this\n  help: `everbench run` runs them",
-        hold.jobs().len()
+        "{} jobs are missing to show this\n  help: {}",
+        hold.jobs().len(),
+        otherwise.unwrap_or("`everbench run` runs them")
     ))
 }
 

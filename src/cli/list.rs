@@ -40,7 +40,8 @@ const OUTCOMES: [&str; 9] = [
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     let app = App::open_to_score(dir)?;
-    let world = app.world(&options(&args.evaluation, None))?;
+    let options = options(&args.evaluation, None);
+    let world = app.world(&options)?;
     let db = &world.db;
     let mut rows = Vec::new();
     let mut missing = 0;
@@ -54,7 +55,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             Ok(cases) => cases,
             Err(hold) => {
                 if !hold.faults().is_empty() || !hold.corrupt_blobs().is_empty() {
-                    return Err(held(&hold).into());
+                    return Err(held(&hold, None).into());
                 }
                 missing += hold.jobs().len();
                 continue;
@@ -127,9 +128,11 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 out.push('\n');
             }
             if missing > 0 {
-                out.push_str(&format!(
-                    "incomplete: {missing} jobs are missing; `everbench run` goes on\n"
-                ));
+                let why = match app.asked_otherwise(&options)? {
+                    None => "`everbench run` goes on".into(),
+                    Some(why) => why,
+                };
+                out.push_str(&format!("incomplete: {missing} jobs are missing; {why}\n"));
             }
             print(&out)?;
         }

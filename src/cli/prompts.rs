@@ -27,7 +27,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 "the subject was not built here yet\n  help: `everbench run` comes first".into(),
             )
         } else {
-            held(&hold)
+            held(&hold, None)
         }
     };
     // Functions with the same text ask the same.

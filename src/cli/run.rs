@@ -70,12 +70,16 @@ pub fn board(
             .or(config.score.penalty);
         (s.manifest.name.clone(), own)
     });
-    report::leaderboard(
+    let mut board = report::leaderboard(
         evaluation,
         &config.score,
         &penalties.collect(),
         options.seed.unwrap_or(config.run.seed),
-    )
+    )?;
+    if !board.missing.is_empty() {
+        board.asked_otherwise = app.asked_otherwise(options)?;
+    }
+    Ok(board)
 }
 
 /// The exit code that goes with a leaderboard.

@@ -28,9 +28,13 @@ pub struct Args {
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     let app = App::open_to_score(dir)?;
-    let world = app.world(&options(&args.evaluation, None))?;
+    let options = options(&args.evaluation, None);
+    let world = app.world(&options)?;
     let db = &world.db;
-    let missing = |hold: crate::engine::Hold| held(&hold);
+    let missing = |hold: crate::engine::Hold| {
+        let otherwise = app.asked_otherwise(&options).ok().flatten();
+        held(&hold, otherwise.as_deref())
+    };
     let mut found = Vec::new();
     for bench in &world.benches {
         let sample = population::sample(db, bench.settings, bench.subject).map_err(missing)?;
@@ -128,8 +132,8 @@ fn unknown(world: &World, function: &str) -> Result<AppError, AppError> {
     let db = &world.db;
     let mut help = "`everbench list` names the functions that were asked";
     for bench in &world.benches {
-        let all =
-            population::population(db, bench.settings, bench.subject).map_err(|h| held(&h))?;
+        let all = population::population(db, bench.settings, bench.subject)
+            .map_err(|h| held(&h, None))?;
         if all.functions.iter().any(|f| f.id == function) {
             help = "it is in the population, not in the sample: raise `--limit`";
         } else if all.unrelated.iter().any(|id| id == function) {

@@ -40,6 +40,9 @@ pub struct Leaderboard {
     pub missing: BTreeMap<String, u64>,
     /// Why, each reason once.
     pub problems: Vec<String>,
+    /// That the last run was asked for something else, if something is missing for that reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_otherwise: Option<String>,
     /// The sizes of the populations that samples were drawn from, summed.
     pub population: u64,
     /// Points per unique alert when there is one subject; each subject's own is in `subjects`.
@@ -133,7 +136,7 @@ pub struct PlacedRow {
     pub interval_disagreement: Option<f64>,
     /// Iterations run.
     pub iterations: u64,
-    /// Of these, those whose suite did not start.
+    /// Of these, those from which no case was reported.
     pub na: Option<u64>,
     /// Functions replaced per iteration, mean.
     pub mean_applied: Option<f64>,
@@ -310,6 +313,7 @@ pub fn leaderboard(
         excluded,
         missing: evaluation.missing.clone(),
         problems,
+        asked_otherwise: None,
         population: subjects.iter().map(|s| s.population).sum(),
         penalty: match subjects.as_slice() {
             [one] => Some(one.penalty),

@@ -70,11 +70,17 @@ pub fn text(board: &Leaderboard, style: Style) -> String {
         }
     }
     if !board.missing.is_empty() {
-        let _ = writeln!(
-            out,
-            "incomplete: still missing {}. `everbench run` goes on where it stopped.",
-            counts(&board.missing)
-        );
+        let missing = counts(&board.missing);
+        let _ = match &board.asked_otherwise {
+            None => writeln!(
+                out,
+                "incomplete: still missing {missing}. `everbench run` goes on where it stopped."
+            ),
+            Some(why) => writeln!(
+                out,
+                "incomplete: still missing {missing}; {why}. `everbench run` with what this was asked with runs the rest."
+            ),
+        };
     }
     for problem in &board.problems {
         let _ = writeln!(out, "problem: {problem}");

@@ -89,6 +89,28 @@ fn show_tells_all_about_a_function() {
         .says(&["td_gray_encode", "help: it is"]);
 }
 
+#[test]
+fn what_the_last_run_was_asked_with_is_said_where_something_is_missing() {
+    let project = Project::prepared();
+    let missing = |args: &[&str]| project.run(args).exits(75).out;
+    let more = ["score", "--limit", "40"];
+    let without = "the last run was asked without options";
+    assert!(missing(&more).contains(without), "{}", missing(&more));
+    let few = ["--limit", "3", "--iterations", "1"];
+    project.run(["run", "--quiet"].iter().chain(&few)).ok();
+    let with = "the last run was asked with `--limit 3 --iterations 1`: ask for the same, or write it into everbench.toml";
+    assert!(missing(&more).contains(with), "{}", missing(&more));
+    assert!(missing(&["list", "--limit", "40"]).contains(with));
+    let board = project.run(["score", "--limit", "40", "--format", "json"]);
+    let board = board.exits(75).json();
+    assert_eq!(board["asked_otherwise"], with);
+    // The same options, or all of it there: nothing to say.
+    let same = project.run(["score"].iter().chain(&few)).ok().out;
+    assert!(!same.contains("the last run"), "{same}");
+    let board = project.run(["score", "--format", "json"]).ok().json();
+    assert_eq!(board.get("asked_otherwise"), None);
+}
+
 /// A project on the subject with one shard in the profile `short`, which is the usual one, and the
 /// three others in `long`.
 fn with_profiles() -> Project {
