@@ -47,7 +47,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         }
         Format::Text => {
             let mut out = format!(
-                "{} variants built in full, {fail} of them fail; {} verdicts agree, {} differ\n",
+                "{} variants built in full (equal ones of a function once), {fail} of them fail; {} verdicts agree, {} differ\n",
                 audited.len(),
                 audited.len() - differ.len(),
                 differ.len()

@@ -48,7 +48,7 @@ pub struct Iteration {
     pub passed: u64,
     /// Cases counted.
     pub total: u64,
-    /// Why the suite did not start, if it did not.
+    /// Why no case was reported, if none was.
     pub na: Option<String>,
     /// Cases by what became of them: `failed`, `timeout`, ...
     pub outcomes: BTreeMap<String, u64>,
@@ -278,7 +278,7 @@ pub fn measured(
     }
     out.alerts.retain(|id, _| !baseline.alerts.contains_key(id));
     if !heard {
-        out.na = Some("the suite did not start: not one case was reported".into());
+        out.na = Some("not one case was reported: the suite did not start, or crashed or hung in its first test".into());
     }
     Ok(out)
 }

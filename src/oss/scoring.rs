@@ -86,10 +86,13 @@ pub fn memory_score(penalty: f64, alerts: u64, leaks: u64) -> f64 {
     (100.0 - penalty * (alerts as f64 + leaks as f64 / 2.0)).max(0.0)
 }
 
+/// The most that [`default_penalty`] gives: a tenth of all points.
+pub const PENALTY_CAP: f64 = 10.0;
+
 /// The penalty of a subject that the paper does not name (0.69 for PHP, 0.19 for SQLite): PHP's,
-/// scaled by PHP's 10,534 functions over this subject's, at most 10. This rule is ours.
+/// scaled by PHP's 10,534 functions over this subject's, at most [`PENALTY_CAP`]. This rule is ours.
 pub fn default_penalty(functions: usize) -> f64 {
-    (0.69 * 10_534.0 / functions as f64).min(10.0)
+    (0.69 * 10_534.0 / functions as f64).min(PENALTY_CAP)
 }
 
 #[cfg(test)]

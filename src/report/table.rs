@@ -9,6 +9,7 @@ use super::aggregate::AggregateRow;
 use super::board::{Leaderboard, PlacedRow, RankNote, SubjectSummary};
 use crate::oss::inputs::Scoring;
 use crate::oss::metrics;
+use crate::oss::scoring::PENALTY_CAP;
 
 /// How text may look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -146,10 +147,11 @@ fn head(out: &mut String, board: &Leaderboard, subject: &SubjectSummary, row: &P
         out,
         "penalty {:.3} a unique alert{}; weights {:.3} {:.3} {:.3}, {:.2} a changed line",
         subject.penalty,
-        if subject.penalty_is_default {
-            " (from the population's size)"
-        } else {
-            ""
+        match subject.penalty_is_default {
+            true if subject.penalty >= PENALTY_CAP =>
+                " (capped at 10: the population's size would give more)",
+            true => " (from the population's size)",
+            false => "",
         },
         board.weights[0],
         board.weights[1],

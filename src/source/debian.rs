@@ -83,14 +83,15 @@ pub enum DebianError {
     },
     /// The index still lists the version, the archive has it no more.
     #[error(
-        "{package} is listed, but no longer served ({said}); take a newer version. Listed: {offered}"
+        "{package} is listed, but no longer served ({said}); {}",
+        others(offered)
     )]
     Gone {
         /// Name and version.
         package: String,
         /// Apt's words.
         said: String,
-        /// The versions that apt's index has.
+        /// The other versions that apt's index has.
         offered: String,
     },
     /// The package is not the one the manifest pins.
@@ -183,7 +184,7 @@ impl Apt {
         let package = format!("{} {}", source.name, version.unwrap_or("(no version)"));
         self.check_dpkg_source()?;
         let machine = self.prepare()?;
-        let (record, offered) = self.find(&machine, source, &package)?;
+        let record = self.find(&machine, source, &package)?;
         if !FORMATS.contains(&record.format.as_str()) {
             return Err(DebianError::Format {
                 package,
@@ -200,7 +201,7 @@ impl Apt {
         }
         let files = scratch.join("files");
         fs::create_dir_all(&files).map_err(folder(&files))?;
-        self.download(&machine, source, &record, &package, &offered, &files)?;
+        self.download(&machine, source, &record, &package, &files)?;
         self.unpack(source, &package, &files, &scratch.join("tree"))
     }
 
@@ -308,23 +309,22 @@ impl Apt {
         Ok(derived)
     }
 
-    /// The record of the version in apt's index, which is fetched anew if it does not have it; and
-    /// all versions on offer.
+    /// The record of the version in apt's index, which is fetched anew if it does not have it.
     fn find(
         &self,
         conf: &Path,
         source: &DebianSource,
         package: &str,
-    ) -> Result<(Record, String), DebianError> {
+    ) -> Result<Record, DebianError> {
         let ours = |r: &&Record| Some(r.version.as_str()) == source.version.as_deref();
         let known = self.records(conf, &source.name, package)?;
         if let Some(record) = known.iter().find(ours) {
-            return Ok((record.clone(), offered(&known)));
+            return Ok(record.clone());
         }
         let updated = self.update(conf)?;
         let known = self.records(conf, &source.name, package)?;
         if let Some(record) = known.iter().find(ours) {
-            return Ok((record.clone(), offered(&known)));
+            return Ok(record.clone());
         }
         // Apt goes on without an archive that it did not reach, which may be the one.
         let complaint = String::from_utf8_lossy(&updated.stderr);
@@ -389,7 +389,6 @@ impl Apt {
         source: &DebianSource,
         record: &Record,
         package: &str,
-        offered: &str,
         files: &Path,
     ) -> Result<(), DebianError> {
         let wanted = format!("{}={}", source.name, record.version);
@@ -418,10 +417,12 @@ impl Apt {
             found.map(|l| l.trim().to_string())
         };
         if let Some(said) = line(&["404 ", "410 ", "File not found"]) {
+            let mut known = self.records(conf, &source.name, package)?;
+            known.retain(|other| other.version != record.version);
             return Err(DebianError::Gone {
                 package: package.to_string(),
                 said,
-                offered: offered.to_string(),
+                offered: offered(&known),
             });
         }
         if let Some(said) = line(&NETWORK) {
@@ -514,11 +515,22 @@ fn configuration(private: &Path) -> String {
     text
 }
 
+/// What to take in place of a version that is gone.
+fn others(offered: &str) -> String {
+    match offered {
+        NO_VERSION => "no other version is on offer: name a `tarball` or a `git` commit".into(),
+        versions => format!("take one of these: {versions}"),
+    }
+}
+
+/// Said in place of versions when there is none.
+const NO_VERSION: &str = "none";
+
 fn offered(known: &[Record]) -> String {
     let mut versions: Vec<&str> = known.iter().map(|r| r.version.as_str()).collect();
     versions.dedup();
     match versions[..] {
-        [] => "none".into(),
+        [] => NO_VERSION.into(),
         _ => versions.join(", "),
     }
 }

@@ -21,7 +21,7 @@ pub enum StoreError {
     },
     /// Another process writes to this store.
     #[error(
-        "{}: the store is being written by {owner}; wait until it ends, or open the store for reading only",
+        "{}: the store is being written by {owner}; wait until it ends; `score`, `list`, `show` and `store cat` work meanwhile",
         dir.display()
     )]
     Locked {

@@ -164,6 +164,7 @@ fn a_package_comes_patched_or_not_by_the_machines_own_sources() {
     let e = fetch(&apt, &lib).unwrap_err();
     assert!(matches!(e, DebianError::Gone { .. }), "{e}");
     assert!(e.to_string().contains("no longer served"), "{e}");
+    assert!(!e.to_string().contains("newer version"), "{e}");
 }
 
 #[test]
