@@ -18,6 +18,7 @@ use crate::logs::first_error;
 use crate::oss::artifact::{self, BaseDoc, BrokenBuild, BuiltFile, Step, Unit, Untracked};
 use crate::oss::layout::RECORD;
 use crate::source;
+use crate::subject::{COUNTS, Flavour};
 
 /// Runs jobs of kind `oss/base`.
 pub struct BaseBuild(pub Arc<Workshop>);
@@ -273,6 +274,17 @@ fn run_phases(
         writable: true,
     });
     env.extend(environment(job));
+    if job.text("flavour") == Flavour::Coverage.name() {
+        // For programs that are run while it is configured and built; nothing is read from it.
+        let counts = record.with_file_name("counts");
+        std::fs::create_dir_all(&counts).map_err(host("making a folder for counts"))?;
+        hand_over(shop, &counts)?;
+        binds.push(Bind {
+            host: counts,
+            inside: COUNTS.into(),
+            writable: true,
+        });
+    }
     for phase in phases {
         let mut env = env.clone();
         if *phase == "build" {

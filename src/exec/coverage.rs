@@ -13,10 +13,8 @@ use super::{Bind, Limits, Sandbox, Status};
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::Job;
 use crate::oss::artifact::{self, CoverageDoc};
-use crate::oss::layout::{OUT, TREE, in_tree};
-
-/// Where the counts are written, inside the sandbox.
-const COUNTS: &str = "/eb/counts";
+use crate::oss::layout::{OUT, in_tree};
+use crate::subject::COUNTS;
 
 /// Runs jobs of kind `oss/coverage`.
 pub struct CoverageRun(pub Arc<Workshop>);
@@ -31,8 +29,7 @@ impl Executor for CoverageRun {
         let counts = scratch.path().join("counts");
         std::fs::create_dir(&counts).map_err(host("making a scratch folder"))?;
         super::base::hand_over(shop, &counts)?;
-        let mut env = super::run::own_environment(job);
-        env.insert("GCOV_PREFIX".into(), COUNTS.into());
+        let env = super::run::own_environment(job);
         let bind = Bind {
             host: counts.clone(),
             inside: COUNTS.into(),
@@ -60,7 +57,7 @@ impl Executor for CoverageRun {
 /// notes' paths, relative to the tree, sorted.
 fn gather(tree: &Path, counts: &Path, out: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut notes = Vec::new();
-    let written = counts.join(TREE.trim_start_matches('/'));
+    let written = written(counts)?;
     for entry in WalkDir::new(tree).sort_by_file_name() {
         let entry = entry?;
         let path = entry.path();
@@ -71,13 +68,36 @@ fn gather(tree: &Path, counts: &Path, out: &Path) -> std::io::Result<Vec<PathBuf
         let to = out.join(inside);
         std::fs::create_dir_all(to.parent().expect("it is in a folder"))?;
         std::fs::copy(path, &to)?;
-        let counted = written.join(inside).with_extension("gcda");
-        if std::fs::symlink_metadata(&counted).is_ok_and(|meta| meta.is_file()) {
+        if let Some(counted) = written.get(&inside.with_extension("gcda")) {
             std::fs::copy(counted, to.with_extension("gcda"))?;
         }
         notes.push(inside.to_path_buf());
     }
     Ok(notes)
+}
+
+/// The files of counts, by where they would lie in the tree if they lay beside their objects.
+fn written(counts: &Path) -> std::io::Result<BTreeMap<PathBuf, PathBuf>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(counts)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if let (true, Some(name)) = (entry.file_type()?.is_file(), name.to_str())
+            && let Some(path) = in_tree("/", &unmangled(name))
+        {
+            found.insert(path.into(), entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// The path that a file of counts is named by: the compiler writes `#` for `/` and `^` for `..`.
+fn unmangled(name: &str) -> String {
+    let parts = name.split('#').map(|part| match part {
+        "^" => "..",
+        part => part,
+    });
+    parts.collect::<Vec<&str>>().join("/")
 }
 
 fn read(
@@ -183,6 +203,15 @@ impl Unit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_counts_are_named_by_their_objects() {
+        let of = |name: &str| in_tree("/", &unmangled(name));
+        let object = Some("Zend/zend_hash.gcda".to_string());
+        assert_eq!(of("#eb#tree#Zend#zend_hash.gcda"), object);
+        assert_eq!(of("#eb#tree#build#^#Zend#zend_hash.gcda"), object);
+        assert_eq!(of("#tmp#conftest.gcda"), None);
+    }
 
     #[test]
     fn a_line_executed_in_one_unit_is_executed() {

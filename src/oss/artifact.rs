@@ -66,7 +66,7 @@ pub const WARNINGS: Kind = Kind {
 /// One shard of the test suite run on the unchanged subject, its lines counted: a [`CoverageDoc`].
 pub const COVERAGE: Kind = Kind {
     name: "oss/coverage",
-    version: 1,
+    version: 2,
     nature: Nature::Measured,
 };
 

@@ -48,6 +48,8 @@ pub struct SubjectCheck {
     pub flaky: Vec<String>,
     /// What the suite executes of the population.
     pub coverage: Option<CoverageSummary>,
+    /// True if lines were to be counted and no program of the subject has counted any.
+    pub uncounted: bool,
     /// What became of planted faults, by kind.
     pub planted: BTreeMap<&'static str, PlantedSummary>,
     /// Where to look when so many cases always fail that the subject cannot be right.
@@ -102,13 +104,15 @@ pub fn check(checked: &Checked) -> SubjectCheck {
             .flat_map(|(name, shard)| of(shard).iter().map(move |c| format!("{name}: {c}")))
             .collect::<Vec<String>>()
     };
+    // Programs that end otherwise than by leaving write nothing: that is no 0 %.
+    let coverage = checked.coverage.as_ref().filter(|c| c.lines > 0);
     let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
     let planted = checked.planted.iter().map(|(kind, fates)| {
         let count = |fate: Fate| fates.iter().filter(|p| p.fate == fate).count() as u64;
         let (tests, sanitizers) = (count(Fate::Tests), count(Fate::Sanitizers));
         let unnoticed = fates.iter().filter(|p| p.fate == Fate::Unnoticed);
         let unnoticed: Vec<String> = unnoticed.map(|p| p.function.clone()).collect();
-        let unexecuted = checked.coverage.as_ref().map(|coverage| {
+        let unexecuted = coverage.map(|coverage| {
             let never = unnoticed.iter().filter(|f| !coverage.executed.contains(*f));
             never.cloned().collect()
         });
@@ -138,7 +142,8 @@ pub fn check(checked: &Checked) -> SubjectCheck {
         baseline: BaselineSummary::from(&*checked.baseline),
         failing: cases(|b| &b.failing),
         flaky: cases(|b| &b.flaky),
-        coverage: checked.coverage.as_ref().map(|c| CoverageSummary {
+        uncounted: checked.coverage.is_some() && coverage.is_none(),
+        coverage: coverage.map(|c| CoverageSummary {
             functions_percent: percent(c.functions, c.functions_with_code),
             lines_percent: percent(c.lines, c.lines_with_code),
             counts: c.clone(),
@@ -213,6 +218,12 @@ pub fn check_text(c: &SubjectCheck) -> String {
                 0 => String::new(),
                 n => format!("; {n} shards were cut short and are not counted"),
             }
+        );
+    }
+    if c.uncounted {
+        let _ = writeln!(
+            out,
+            "executed by the tests: not known; no program of the subject wrote its counts, as it does when it leaves by itself"
         );
     }
     for (kind, p) in &c.planted {
@@ -319,6 +330,7 @@ mod tests {
             failing: vec!["t: a".into(), "t: b".into()],
             flaky: Vec::new(),
             coverage: None,
+            uncounted: true,
             planted: BTreeMap::from([
                 ("all_noticed", planted(&[], Some(&[]))),
                 ("counted", planted(&["f", "g", "h"], Some(&["g"]))),

@@ -72,8 +72,12 @@ pub enum Flavour {
     Coverage,
 }
 
-/// The flag by which gcc and clang count executed lines, when they compile and when they link.
-const COUNT: &str = "--coverage";
+/// Where programs of the flavour `coverage` write their counts, inside the sandbox.
+pub const COUNTS: &str = "/eb/counts";
+
+/// The flags by which gcc counts executed lines, when it compiles and when it links. The place is no
+/// matter of the environment, of which a program may have nothing left when it ends.
+const COUNT: [&str; 2] = ["--coverage", "-fprofile-dir=/eb/counts"];
 
 impl Flavour {
     /// `plain`, `sanitized` or `coverage`.
@@ -265,6 +269,6 @@ fn joined(common: &[String], sanitizers: &[String], flavour: Flavour) -> Vec<Str
     match flavour {
         Flavour::Plain => common.to_vec(),
         Flavour::Sanitized => [common, sanitizers].concat(),
-        Flavour::Coverage => [common, &[COUNT.to_string()]].concat(),
+        Flavour::Coverage => [common, &COUNT.map(str::to_string)].concat(),
     }
 }

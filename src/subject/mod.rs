@@ -34,7 +34,7 @@ mod toml_tree;
 
 pub use globs::Globs;
 pub use manifest::{
-    Build, BuildPlan, Extractor, Flavour, Functions, Manifest, Report, Sanitizers, Scoring,
+    Build, BuildPlan, COUNTS, Extractor, Flavour, Functions, Manifest, Report, Sanitizers, Scoring,
     Selection, Tools,
 };
 pub use part::Digests;
