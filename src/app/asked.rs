@@ -5,7 +5,6 @@
 use super::board::Plan;
 use super::{App, AppError, Options};
 use crate::oss::inputs::Scoring;
-use crate::subject::Extractor;
 
 /// Under which name it is noted, beside the other surroundings.
 const ASKED: &str = "asked";
@@ -30,13 +29,7 @@ fn words(options: &Options) -> String {
         say("scoring", Some(scoring.name().to_string()));
     }
     say("profile", options.profile.clone());
-    say(
-        "extractor",
-        options.extractor.map(|e| match e {
-            Extractor::TreeSitter => "tree-sitter".into(),
-            Extractor::Libclang => "libclang".into(),
-        }),
-    );
+    say("extractor", options.extractor.map(|e| e.name().to_string()));
     words.join(" ")
 }
 

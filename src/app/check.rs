@@ -234,12 +234,9 @@ fn found(
         return Err(hold.settle());
     }
     let suite = suite(db, subject)?;
-    let (_, sanitized) = population::base(db, subject, FlavourArg::Sanitized)?;
-    let files = baseline::files_identity(&sanitized, &[]);
-    let mut runs = Vec::new();
-    for shard in &suite.shards {
-        runs.push(jobs::run(db, subject, shard, files, None, 0)?);
-    }
+    let runs = baseline::runs(db, subject)?;
+    let first = runs.into_iter().filter(|(_, repeat, _)| *repeat == 0);
+    let runs: Vec<Job> = first.map(|(_, _, job)| job).collect();
     let mut builds = Vec::new();
     for flavour in [Flavour::Plain, Flavour::Sanitized] {
         let footprint = jobs::footprint(db, subject, flavour.into())?;

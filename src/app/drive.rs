@@ -184,7 +184,7 @@ impl App {
         if hold.is_empty() {
             let mut uses: Result<BTreeMap<String, u64>, Hold> = Ok(BTreeMap::new());
             for bench in &world.benches {
-                self.keep_manifest(&world, *bench)?;
+                self.keep_manifest(&world, *bench, plan)?;
                 let (db, args) = (&world.db, (&world.models, &world.scorings));
                 let more = leaderboard::uses(db, bench.settings, bench.subject, args.0, args.1);
                 uses = uses.and_then(|mut sum| {
@@ -240,7 +240,7 @@ impl App {
     }
 
     /// Stores the list of everything the rows rest on, unless it is stored already.
-    fn keep_manifest(&self, world: &World, bench: Bench) -> Result<(), AppError> {
+    fn keep_manifest(&self, world: &World, bench: Bench, plan: &Plan) -> Result<(), AppError> {
         let (db, settings, subject) = (&world.db, bench.settings, bench.subject);
         let Ok(digest) =
             leaderboard::evaluation_digest(db, settings, subject, &world.models, &world.scorings)
@@ -251,8 +251,8 @@ impl App {
         let name = evaluation_name(digest);
         let subject_name = &subject.manifest(db).name;
         if let Some(root) = reader.root(&name)? {
-            // What a later plan compares with is the last one, not the newest.
-            if self.writable {
+            // What a later plan compares with is the last one that was run, not the newest.
+            if self.writable && !plan.looks_back {
                 self.follow(&reader, subject_name, root)?;
             }
             return Ok(());
@@ -284,7 +284,9 @@ impl App {
         let built = EvaluationManifest::build(lines)?;
         if self.writable {
             self.store.put_manifest(&name, &built)?;
-            self.follow(&reader, subject_name, built.root)?;
+            if !plan.looks_back {
+                self.follow(&reader, subject_name, built.root)?;
+            }
         }
         Ok(())
     }

@@ -112,6 +112,16 @@ pub fn failure_error(failure: &Failure) -> AppError {
     }
 }
 
+/// What keeps a command that only looks from saying what it was asked for.
+pub(super) fn unusable(hold: Hold) -> AppError {
+    match fault_of(&hold) {
+        Err(fault) => fault,
+        Ok(()) => AppError::Environment(
+            "a blob is damaged or gone from the store\n  help: `everbench run` makes it again; `everbench store verify` says what else is damaged".into(),
+        ),
+    }
+}
+
 pub(super) fn nothing_stored() -> AppError {
     AppError::Input("nothing was run here yet\n  help: `everbench run` comes first; `score` only reads the store".into())
 }

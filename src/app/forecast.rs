@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 
-use super::board::{Bench, World};
+use super::board::{Bench, SubjectPlan, World};
 use super::drive::{Drove, Ready};
-use super::error::fault_of;
+use super::error::unusable;
 use super::project::models;
 use super::why::{Last, count};
 use super::{App, AppError, Options};
@@ -17,7 +17,7 @@ use crate::engine::{EngineDb, Hold, Observer};
 use crate::job::Key;
 use crate::oss::leaderboard::Entry;
 use crate::oss::outlook::{self, Stage};
-use crate::oss::population::{self, FlavourArg};
+use crate::oss::population;
 use crate::store::Reader;
 
 /// What a run would do.
@@ -72,22 +72,11 @@ pub struct ModelForecast {
     /// Its name.
     pub model: String,
     /// Replies.
-    pub replies: StageDoc,
+    pub replies: Stage,
     /// Verdicts.
-    pub verdicts: StageDoc,
+    pub verdicts: Stage,
     /// Iterations, by scoring.
-    pub iterations: BTreeMap<&'static str, StageDoc>,
-}
-
-/// How far one stage is.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct StageDoc {
-    /// Known already.
-    pub known: u64,
-    /// Can be worked on now.
-    pub now: u64,
-    /// Wait for an earlier stage; at most.
-    pub later: u64,
+    pub iterations: BTreeMap<&'static str, Stage>,
 }
 
 /// How many past jobs of a kind a guess at its cost looks at.
@@ -122,10 +111,7 @@ impl App {
                 move |db: &EngineDb| {
                     let mut hold = Hold::default();
                     for subject in &subjects {
-                        if let Err(h) = population::ground(db, *subject) {
-                            hold.merge(&h);
-                        }
-                        if let Err(h) = population::base(db, *subject, FlavourArg::Sanitized) {
+                        if let Err(h) = outlook::built(db, *subject) {
                             hold.merge(&h);
                         }
                     }
@@ -145,16 +131,10 @@ impl App {
         };
         let mut subjects = Vec::new();
         for (bench, subject) in world.benches.iter().zip(&plan.subjects) {
-            let name = &subject.manifest.name;
-            let part = counting.subject(&world, *bench, &reader, name)?;
-            subjects.push(SubjectForecast {
-                subject: name.clone(),
-                commit: subject.commit(),
-                ..part
-            });
+            subjects.push(counting.subject(&world, *bench, &reader, subject)?);
         }
         let complete = subjects.iter().all(|s| {
-            let open = |s: &StageDoc| s.now + s.later > 0;
+            let open = |s: &Stage| s.now + s.later > 0;
             s.groups.is_empty()
                 && s.unknown.is_none()
                 && !s.models.iter().any(|m| {
@@ -185,7 +165,7 @@ impl Counting<'_> {
         world: &World,
         bench: Bench,
         reader: &Reader,
-        name: &str,
+        plan: &SubjectPlan,
     ) -> Result<SubjectForecast, AppError> {
         let (db, subject, settings) = (&world.db, bench.subject, bench.settings);
         let names: Vec<&str> = world
@@ -193,20 +173,18 @@ impl Counting<'_> {
             .iter()
             .map(|m| m.spec(db).name.as_str())
             .collect();
-        let last = Last::of(reader, name, &names)?;
+        let last = Last::of(reader, &plan.manifest.name, &names)?;
         let mut out = SubjectForecast {
-            subject: String::new(),
-            commit: String::new(),
+            subject: plan.manifest.name.clone(),
+            commit: plan.commit(),
             groups: Vec::new(),
             models: Vec::new(),
             unknown: None,
             detectable_s1: None,
         };
-        let ground = outlook::ground(db, subject).map_err(held)?;
-        let built = population::ground(db, subject).is_ok()
-            && population::base(db, subject, FlavourArg::Sanitized).is_ok();
+        let ground = outlook::ground(db, subject).map_err(unusable)?;
         self.groups(ground, None, last.as_ref(), &mut out)?;
-        if !built {
+        if outlook::built(db, subject).is_err() {
             out.unknown = Some(
                 "which functions there are is known once it is built: `everbench plan --build` builds it"
                     .into(),
@@ -214,16 +192,14 @@ impl Counting<'_> {
             return Ok(out);
         }
         for (model, name) in world.models.iter().zip(&names) {
-            let outlook =
-                outlook::outlook(db, settings, subject, *model, &world.scorings).map_err(held)?;
+            let outlook = outlook::outlook(db, settings, subject, *model, &world.scorings)
+                .map_err(unusable)?;
             let iterations = outlook.iterations.iter();
             out.models.push(ModelForecast {
                 model: name.to_string(),
-                replies: outlook.replies.into(),
-                verdicts: outlook.verdicts.into(),
-                iterations: iterations
-                    .map(|(s, stage)| (s.name(), (*stage).into()))
-                    .collect(),
+                replies: outlook.replies,
+                verdicts: outlook.verdicts,
+                iterations: iterations.map(|(s, stage)| (s.name(), *stage)).collect(),
             });
             self.groups(outlook.jobs, Some(name), last.as_ref(), &mut out)?;
         }
@@ -295,25 +271,5 @@ impl Costs<'_> {
         let mean = (n > 0).then(|| sum / f64::from(n));
         self.known.insert(kind, mean);
         Ok(mean)
-    }
-}
-
-impl From<Stage> for StageDoc {
-    fn from(stage: Stage) -> StageDoc {
-        StageDoc {
-            known: stage.known,
-            now: stage.now,
-            later: stage.later,
-        }
-    }
-}
-
-/// What keeps a plan from being made.
-fn held(hold: Hold) -> AppError {
-    match fault_of(&hold) {
-        Err(fault) => fault,
-        Ok(()) => AppError::Environment(
-            "a blob is damaged or gone from the store\n  help: `everbench run` makes it again; `everbench store verify` says what else is damaged".into(),
-        ),
     }
 }

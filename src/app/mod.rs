@@ -46,7 +46,7 @@ pub use audit::Audited;
 pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
 pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
-pub use forecast::{Forecast, Group, ModelForecast, StageDoc, SubjectForecast};
+pub use forecast::{Forecast, Group, ModelForecast, SubjectForecast};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
 pub use stored::{store_to_change, store_to_look};
 pub use subjects::{Known, guess_manifest, known};

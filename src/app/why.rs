@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::board::{Bench, World};
 use super::drive::Drove;
-use super::error::fault_of;
+use super::error::unusable;
 use super::project::models;
 use super::{App, AppError, Options};
 use crate::cancel::Cancel;
@@ -16,7 +16,6 @@ use crate::job::{Job, Key, Value};
 use crate::oss::changes::{Changed, changes, details, record, said};
 use crate::oss::leaderboard::{self, Entry};
 use crate::oss::outlook;
-use crate::oss::population;
 use crate::store::{Manifest, Reader};
 
 /// The last complete evaluation of a subject.
@@ -242,17 +241,11 @@ fn before(
 /// What is missing of an evaluation, by name.
 fn wanted(world: &World, bench: Bench) -> Result<Vec<Entry>, AppError> {
     let (db, settings, subject) = (&world.db, bench.settings, bench.subject);
-    let fault = |hold: crate::engine::Hold| match fault_of(&hold) {
-        Err(fault) => fault,
-        Ok(()) => AppError::Environment(
-            "a blob is damaged\n  help: `everbench store verify` says which".into(),
-        ),
-    };
-    let mut out = outlook::ground(db, subject).map_err(fault)?;
-    if population::ground(db, subject).is_ok() {
+    let mut out = outlook::ground(db, subject).map_err(unusable)?;
+    if outlook::built(db, subject).is_ok() {
         for model in &world.models {
             let outlook = outlook::outlook(db, settings, subject, *model, &world.scorings);
-            out.extend(outlook.map_err(fault)?.jobs);
+            out.extend(outlook.map_err(unusable)?.jobs);
         }
     }
     Ok(out)

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::common::{
     CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, exit, options, print,
 };
+use super::progress::Reporter;
 use super::run::json;
 use crate::app::App;
 use crate::report;
@@ -33,7 +34,10 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     };
     let options = options(&args.evaluation, Some(&args.execution));
     let cancel = cancel_on_signals()?;
-    let plan = app.forecast(&options, args.build, &cancel, &mut ())?;
+    let mut reporter = Reporter::new(1, !args.build || args.format == Format::Json);
+    let plan = app.forecast(&options, args.build, &cancel, &mut reporter);
+    reporter.finish();
+    let plan = plan?;
     match args.format {
         Format::Json => print(&json(&report::plan(&plan)))?,
         Format::Text => print(&report::plan_text(&plan))?,

@@ -268,10 +268,8 @@ mod tests {
 
     #[test]
     fn linkers_name_files_in_several_ways() {
-        let libc = shown("/lib/x86_64-linux-gnu/libc.so.6").or(shown("/lib/libc.so.6"));
-        let Some(libc) = libc else {
-            return;
-        };
+        // Any file that is everywhere: what it is plays no part.
+        let libc = shown("/usr/bin/env").expect("the sandbox shows it");
         for line in [
             libc.clone(),
             format!("-lc ({libc})"),

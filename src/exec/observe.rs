@@ -21,7 +21,7 @@ type Reader = dyn Fn(&str) -> io::Result<Option<Digest>> + Send + Sync;
 
 /// The system as this process sees it.
 pub struct System {
-    /// Files that change later than this are caught by [`System::changed`].
+    /// Files that change later than this are caught by [`System::unchanged`].
     since: SystemTime,
     read: Box<Reader>,
     seen: Mutex<HashMap<String, Option<Digest>>>,

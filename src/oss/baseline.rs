@@ -14,6 +14,7 @@ use super::population::{self, FlavourArg};
 use super::suite::{suite, way_out};
 use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
+use crate::job::Job;
 use crate::logs::{self, BaselineError, Ended, Expected, Log, Reading};
 use crate::oss::layout::TREE;
 use crate::subject::{GroupCount, Report, Shard, Suite, Tests};
@@ -65,21 +66,29 @@ impl Baseline {
     }
 }
 
+/// The runs of the unchanged subject's tests: the shard's place in the suite, the repeat, the job.
+pub fn runs(db: &dyn Db, subject: Subject) -> Result<Vec<(usize, u32, Job)>, Hold> {
+    let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
+    let files = files_identity(&doc, &[]);
+    let mut runs = Vec::new();
+    for (at, shard) in suite(db, subject)?.shards.iter().enumerate() {
+        for repeat in 0..RUNS {
+            let job = jobs::run(db, subject, shard, files, None, repeat)?;
+            runs.push((at, repeat, job));
+        }
+    }
+    Ok(runs)
+}
+
 /// The baseline, from [`RUNS`] runs.
 #[salsa::tracked(returns(clone))]
 pub fn baseline(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc<Baseline>, Hold> {
     let manifest = subject.rules(db);
     let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
     let files = files_identity(&doc, &[]);
-    let mut demanded = Vec::new();
     let suite = suite(db, subject)?;
-    for shard in &suite.shards {
-        for repeat in 0..RUNS {
-            let job = jobs::run(db, subject, shard, files, None, repeat)?;
-            demanded.push(db.demand(&job));
-        }
-    }
-    let outputs = fold(demanded)?;
+    let runs = runs(db, subject)?;
+    let outputs = fold(runs.iter().map(|(_, _, job)| db.demand(job)))?;
     let inputs: Vec<Digest> = outputs
         .iter()
         .copied()

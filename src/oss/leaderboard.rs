@@ -274,13 +274,9 @@ pub fn entries(
             add(at(format!("extract/{object}")), job);
         }
     }
-    let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
-    let files = baseline::files_identity(&doc, &[]);
-    for shard in &suite(db, subject)?.shards {
-        for repeat in 0..baseline::RUNS {
-            let job = jobs::run(db, subject, shard, files, None, repeat)?;
-            add(at(format!("baseline/{}/{repeat}", shard.name)), job);
-        }
+    let shards = &suite(db, subject)?.shards;
+    for (shard, repeat, job) in baseline::runs(db, subject)? {
+        add(at(format!("baseline/{}/{repeat}", shards[shard].name)), job);
     }
     let sample = population::sample(db, settings, subject)?;
     for model in models {

@@ -2,9 +2,12 @@
 //! every missing job named as an evaluation's list would name it. What can be asked for now is
 //! exact; what waits for another answer is a forecast, and is counted apart.
 
+use serde::Serialize;
+
 use super::artifact::PROGRAM;
-use super::baseline::{self, files_identity};
+use super::baseline;
 use super::case;
+use super::compiled;
 use super::inputs::{Model, Origin, Scoring, Settings, Subject};
 use super::iteration;
 use super::jobs;
@@ -14,10 +17,10 @@ use super::suite::suite;
 use crate::engine::{Db, Hold};
 use crate::job::Job;
 use crate::stats;
-use crate::subject::Flavour;
+use crate::subject::{Extractor, Flavour};
 
 /// How far one stage of an evaluation is, in the things it is about: replies, verdicts, iterations.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Stage {
     /// Known already.
     pub known: u64,
@@ -25,13 +28,6 @@ pub struct Stage {
     pub now: u64,
     /// Wait for an earlier stage. An upper bound: what comes may be known already, or not be needed.
     pub later: u64,
-}
-
-impl Stage {
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.known + self.now + self.later
-    }
 }
 
 /// What one model's rows have and lack.
@@ -69,44 +65,54 @@ pub fn ground(db: &dyn Db, subject: Subject) -> Result<Vec<Entry>, Hold> {
     }
     let mut built = true;
     for flavour in [Flavour::Plain, Flavour::Sanitized] {
-        let job = match jobs::base(db, subject, flavour) {
-            Ok(job) => job,
-            Err(hold) => {
-                named(hold, &at(format!("base/{}", flavour.name())), &mut out)?;
-                built = false;
-                continue;
+        let mut stage = |what: &str, job: Result<Job, Hold>| {
+            let name = at(format!("{what}/{}", flavour.name()));
+            let before = out.len();
+            match job {
+                Ok(job) if !lacks(db, &job)? => {}
+                Ok(job) => out.push(Entry { name, job }),
+                Err(hold) => named(hold, &name, &mut out)?,
             }
+            Ok::<bool, Hold>(out.len() == before)
         };
-        if lacks(db, &job)? {
-            let name = at(format!("base/{}", flavour.name()));
-            out.push(Entry { name, job });
-            built = false;
-        }
+        // What the base is keyed by is known from its footprint.
+        built &= stage("footprint", jobs::footprint(db, subject, flavour.into()))?
+            && stage("base", jobs::base(db, subject, flavour))?;
     }
     if !built {
         return Ok(out);
     }
-    if let Err(hold) = population::ground(db, subject) {
-        named(hold, &at("population".into()), &mut out)?;
-    }
-    let base = match population::base(db, subject, FlavourArg::Sanitized) {
-        Ok((_, base)) => base,
-        Err(hold) => {
-            named(hold, &at("base".into()), &mut out)?;
-            return Ok(out);
-        }
-    };
-    let files = files_identity(&base, &[]);
-    for shard in &suite(db, subject)?.shards {
-        for repeat in 0..baseline::RUNS {
-            let job = jobs::run(db, subject, shard, files, None, repeat)?;
+    if subject.rules(db).functions.extractor == Extractor::Libclang {
+        for (object, job) in compiled::jobs(db, subject)? {
             if lacks(db, &job)? {
-                let name = at(format!("baseline/{}/{repeat}", shard.name));
+                let name = at(format!("extract/{object}"));
                 out.push(Entry { name, job });
             }
         }
     }
+    let shards = &suite(db, subject)?.shards;
+    for (shard, repeat, job) in baseline::runs(db, subject)? {
+        if lacks(db, &job)? {
+            let name = at(format!("baseline/{}/{repeat}", shards[shard].name));
+            out.push(Entry { name, job });
+        }
+    }
     Ok(out)
+}
+
+/// Whether the functions of a subject can be known and its tests be run: its builds are there, and
+/// what its extractor says of them.
+///
+/// # Errors
+/// What is missing.
+pub fn built(db: &dyn Db, subject: Subject) -> Result<(), Hold> {
+    let mut hold = population::ground(db, subject).err().unwrap_or_default();
+    let sanitized = population::base(db, subject, FlavourArg::Sanitized);
+    hold.merge(&sanitized.err().unwrap_or_default());
+    match hold.is_empty() {
+        true => Ok(()),
+        false => Err(hold.settle()),
+    }
 }
 
 /// What the rows of `model` have and lack. To be asked when [`ground`] lacks nothing of the builds.

@@ -93,11 +93,15 @@ fn write_subject(plan: &SubjectForecast, out: &mut String) {
             .collect();
         let _ = writeln!(out, "  {:<18} {}", model.model, stages.join(", "));
     }
-    if let Some(points) = plan.detectable_s1 {
-        let _ = writeln!(
-            out,
-            "  with so many functions, differences in s1 of {points:.1} points and more are found (80 % power, level 0.05, at worst)"
-        );
+    match plan.detectable_s1 {
+        Some(points) if points < 100.0 => {
+            let _ = writeln!(
+                out,
+                "  with so many functions, differences in s1 of {points:.1} points and more are found (80 % power, level 0.05, at worst)"
+            );
+        }
+        Some(_) => out.push_str("  with so few functions no two models can be told apart by s1\n"),
+        None => {}
     }
 }
 
