@@ -18,7 +18,7 @@ use crate::exec::packages::missing;
 use crate::exec::toolchain::Toolchain;
 use crate::exec::{Policy, Sandbox};
 use crate::exec::{runner::Workshop, trees::Trees};
-use crate::job::Job;
+use crate::job::{Job, Nature};
 use crate::lang::{LanguageId, QuerySet, QueryTexts};
 use crate::oss::artifact;
 use crate::oss::inputs::Origin;
@@ -35,6 +35,7 @@ mod error;
 mod extractors;
 mod forecast;
 mod lock;
+mod portable;
 mod project;
 mod sources;
 mod stored;
@@ -47,6 +48,7 @@ pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board,
 pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
 pub use forecast::{Forecast, Group, ModelForecast, SubjectForecast};
+pub use portable::{export_store, import_store};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
 pub use stored::{store_to_change, store_to_look};
 pub use subjects::{Known, guess_manifest, known};
@@ -434,5 +436,11 @@ fn registry(
     let replays = replays.map(|r| (r.revision.clone(), r)).collect();
     registry.add(case::CALIBRATION, 60, Arc::new(calibration));
     registry.add(ask::COMPLETION, 60, Arc::new(Replays(replays)));
+    debug_assert!(
+        registry
+            .iter()
+            .all(|r| r.kind.nature == Nature::Observed || portable::KINDS.contains(&r.kind)),
+        "a kind is missing in the list of those that can be imported"
+    );
     registry
 }

@@ -26,6 +26,19 @@ pub fn store_to_change(dir: &Path) -> Result<Store, AppError> {
     patiently(|| open(dir, Access::ReadWrite))
 }
 
+/// Whether there is a store in `dir`.
+pub(super) fn stored(dir: &Path) -> bool {
+    store_dir(dir).exists()
+}
+
+/// Opens the store in `dir` to put something into it: makes it if there is none.
+pub(super) fn store_to_fill(dir: &Path) -> Result<Store, AppError> {
+    let store = store_dir(dir);
+    std::fs::create_dir_all(&store)
+        .map_err(|e| AppError::Environment(format!("{}: {e}", store.display())))?;
+    store_to_change(dir)
+}
+
 fn open(dir: &Path, access: Access) -> Result<Store, AppError> {
     let store = store_dir(dir);
     if !store.exists() {

@@ -158,6 +158,57 @@ pub enum StoreError {
         /// What is wrong with it.
         why: String,
     },
+    /// A file that is no export, or no longer the one that was written.
+    #[error("{}: {why}; nothing was imported", path.display())]
+    BadExport {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An export was to replace a file of another sort.
+    #[error("{}: the file is there and is no export; give another name, or remove it", path.display())]
+    NoExportThere {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An export of a newer program, in a format this one does not understand.
+    #[error(
+        "{}: the file has export format {found} (readable from format {min_reader} on), this program knows format {ours}; use everbench {needs} or later",
+        path.display()
+    )]
+    ExportNewer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The lowest format a program must know to read it.
+        min_reader: u32,
+        /// The format of this program.
+        ours: u32,
+        /// The version of everbench that is needed.
+        needs: String,
+    },
+    /// An export holds jobs of kinds that this program does not know.
+    #[error(
+        "{}: it holds jobs of kinds that this program does not know: {}; use a newer everbench; nothing was imported",
+        path.display(),
+        kinds.join(", ")
+    )]
+    UnknownKinds {
+        /// The file.
+        path: PathBuf,
+        /// Name and version of each.
+        kinds: Vec<String>,
+    },
+    /// A root that was asked for is not set.
+    #[error("there is no root `{name}`; there are: {}", known.join(", "))]
+    NoSuchRoot {
+        /// The name.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
     /// A name that cannot be a root's.
     #[error("`{name}` cannot name a root: 1 to 200 bytes without control characters are expected")]
     BadRootName {

@@ -47,9 +47,11 @@ pub struct GcReport {
 
 /// What is reached.
 #[derive(Default)]
-struct Live {
-    keys: HashSet<Key>,
-    blobs: HashSet<Digest>,
+pub(super) struct Live {
+    /// Also of actions that are no longer there.
+    pub keys: HashSet<Key>,
+    /// Also those that are not in the store.
+    pub blobs: HashSet<Digest>,
 }
 
 impl Store {
@@ -74,7 +76,15 @@ impl Store {
             dry_run,
             ..GcReport::default()
         };
-        let live = mark(&reader, also, &mut report)?;
+        let mut roots = reader.roots()?;
+        roots.extend(also.iter().map(|d| ("given".to_string(), *d)));
+        if roots.is_empty() {
+            return Err(StoreError::NoRoots {
+                dir: inner.layout.dir.clone(),
+            });
+        }
+        report.roots = roots.len() as u64;
+        let live = mark(&reader, &roots)?;
         let condemned = condemned(&reader, &live, &mut report)?;
         drop(reader);
         if !dry_run {
@@ -135,17 +145,11 @@ impl Store {
     }
 }
 
-fn mark(reader: &Reader, also: &[Digest], report: &mut GcReport) -> Result<Live, StoreError> {
+/// Follows roots, given by name and digest.
+pub(super) fn mark(reader: &Reader, roots: &[(String, Digest)]) -> Result<Live, StoreError> {
     let mut live = Live::default();
-    let mut roots: Vec<(String, Digest)> = reader.roots()?;
-    roots.extend(also.iter().map(|d| ("given".to_string(), *d)));
-    if roots.is_empty() {
-        return Err(StoreError::NoRoots {
-            dir: reader.0.layout.dir.clone(),
-        });
-    }
     for (name, digest) in roots {
-        report.roots += 1;
+        let digest = *digest;
         let bytes = reader
             .blob(&digest)?
             .ok_or_else(|| StoreError::MissingBlob {

@@ -11,17 +11,21 @@
 //!
 //! Inside: `layout` (directory, format, temporary files), `index` (tables, errors of redb),
 //! `record` (bytes of each table's values), `blob` (values by digest), `reader`, `write`, `rows`,
-//! `manifest`, `gc`, `verify`.
+//! `manifest`, `gc`, `verify`; `portable` (the file that carries a part of a store elsewhere),
+//! `export`, `import`.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 mod blob;
 mod error;
+mod export;
 mod gc;
+mod import;
 mod index;
 mod layout;
 mod ledger;
 mod manifest;
 mod open;
+mod portable;
 mod reader;
 mod record;
 mod rows;
@@ -35,15 +39,20 @@ mod manifest_tests;
 #[cfg(test)]
 mod oracle_tests;
 #[cfg(test)]
+mod portable_tests;
+#[cfg(test)]
 mod tests;
 
 pub use blob::INLINE_LIMIT;
 pub use error::StoreError;
+pub use export::Exported;
 pub use gc::GcReport;
+pub use import::{ImportOptions, Imported, KeptRoot};
 pub use layout::{FORMAT, MIN_READER};
 pub use ledger::StoreLedger;
 pub use manifest::{Built, Change, Entry, Manifest};
 pub use open::{Access, Store};
+pub use portable::{Contents, EXPORT_FORMAT};
 pub use reader::{Action, Actions, KindCount, Listed, Reader};
 pub use record::{Attempt, Conflict, Provenance, Quarantined, Removed};
 pub use verify::{IndexCheck, Problem, Stats, VerifyReport};

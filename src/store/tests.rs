@@ -13,7 +13,7 @@ pub(super) const KIND: Kind = Kind {
     version: 2,
     nature: Nature::Sampled,
 };
-const OTHER: Kind = Kind {
+pub(super) const OTHER: Kind = Kind {
     name: "test/verdict",
     version: 1,
     nature: Nature::Deterministic,

@@ -48,7 +48,16 @@ pub struct Committed {
 }
 
 /// Blobs of a batch, each once, in the order of the index.
-type Blobs<'a> = BTreeMap<Digest, Cow<'a, [u8]>>;
+pub(super) type Blobs<'a> = BTreeMap<Digest, Cow<'a, [u8]>>;
+
+/// When a blob that the index has is taken to be there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// Its file has the length that was stored.
+    Length,
+    /// Its bytes have the digest.
+    Bytes,
+}
 
 impl Store {
     /// Stores finished jobs in one transaction: all of them are durable when this returns `Ok`,
@@ -94,13 +103,13 @@ impl Store {
                 blobs: further,
                 provenance: done.provenance.clone(),
             };
-            actions.push((key, record, &done.job));
+            actions.push((key, record, Order::Job(&done.job)));
         }
         // Stable: of two outputs for one key, the one that came first in the batch comes first.
         actions.sort_by_key(|(key, ..)| *key);
         self.inner.write(|txn| {
             let mut committed = Committed::default();
-            self.put_new_blobs(txn, &blobs, &mut committed)?;
+            self.put_new_blobs(txn, &blobs, Trust::Length, &mut committed)?;
             put_actions(txn, &actions, &mut committed)?;
             Ok(committed)
         })
@@ -116,25 +125,28 @@ impl Store {
         let named = digests.iter().copied();
         let named = named.zip(blobs.iter().map(|b| Cow::Borrowed(b.as_ref())));
         let named: Blobs = named.collect();
-        self.inner
-            .write(|txn| self.put_new_blobs(txn, &named, &mut Committed::default()))?;
+        self.inner.write(|txn| {
+            self.put_new_blobs(txn, &named, Trust::Length, &mut Committed::default())
+        })?;
         Ok(digests)
     }
 
     /// Writes the blobs that are absent, or whose file is. Files are durable afterwards.
-    fn put_new_blobs(
+    pub(super) fn put_new_blobs(
         &self,
         txn: &WriteTransaction,
         blobs: &Blobs,
+        trust: Trust,
         committed: &mut Committed,
     ) -> Result<(), Fault> {
         let layout = &self.inner.layout;
         let mut table = txn.open_table(index::BLOBS)?;
         let mut writer = Writer::new(layout)?;
         for (digest, plain) in blobs {
-            let whole = table
-                .get(&digest.0)?
-                .is_some_and(|record| blob::looks_whole(layout, digest, record.value()));
+            let whole = table.get(&digest.0)?.is_some_and(|record| match trust {
+                Trust::Length => blob::looks_whole(layout, digest, record.value()),
+                Trust::Bytes => blob::read(layout, digest, record.value()).is_ok(),
+            });
             if !whole {
                 let record = writer.put(digest, plain)?;
                 table.insert(&digest.0, record.as_slice())?;
@@ -265,7 +277,7 @@ impl Store {
             .collect();
         // One transaction: a gc in between would find chunks that no root reaches.
         self.inner.write(|txn| {
-            self.put_new_blobs(txn, &chunks, &mut Committed::default())?;
+            self.put_new_blobs(txn, &chunks, Trust::Length, &mut Committed::default())?;
             set_root(txn, name, built.root)
         })
     }
@@ -289,7 +301,7 @@ impl Store {
     }
 }
 
-fn check_root_name(name: &str) -> Result<(), StoreError> {
+pub(super) fn check_root_name(name: &str) -> Result<(), StoreError> {
     if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
         let name = name.chars().take(200).collect();
         return Err(StoreError::BadRootName { name });
@@ -297,7 +309,7 @@ fn check_root_name(name: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn set_root(txn: &WriteTransaction, name: &str, digest: Digest) -> Result<(), Fault> {
+pub(super) fn set_root(txn: &WriteTransaction, name: &str, digest: Digest) -> Result<(), Fault> {
     if txn.open_table(index::BLOBS)?.get(&digest.0)?.is_none() {
         let what = format!("root `{name}`");
         return Err(StoreError::MissingBlob { what, digest }.into());
@@ -308,9 +320,25 @@ fn set_root(txn: &WriteTransaction, name: &str, digest: Digest) -> Result<(), Fa
     Ok(())
 }
 
-type Prepared<'a> = (Key, ActionRecord, &'a Job);
+/// Where a job's encoding comes from.
+pub(super) enum Order<'a> {
+    Job(&'a Job),
+    Encoding(&'a [u8]),
+}
 
-fn put_actions(
+impl Order<'_> {
+    fn encoding(&self) -> Cow<'_, [u8]> {
+        match self {
+            Order::Job(job) => job.encoding().into(),
+            Order::Encoding(bytes) => Cow::Borrowed(bytes),
+        }
+    }
+}
+
+pub(super) type Prepared<'a> = (Key, ActionRecord, Order<'a>);
+
+/// Puts actions that are sorted by key; records in their way that are corrupt are quarantined.
+pub(super) fn put_actions(
     txn: &WriteTransaction,
     actions: &[Prepared],
     committed: &mut Committed,
@@ -338,7 +366,7 @@ fn put_where_sound<'a>(
     let mut broken = BTreeMap::new();
     let mut actions = txn.open_table(index::ACTIONS)?;
     let mut jobs = txn.open_table(index::JOBS)?;
-    for (key, record, job) in prepared {
+    for (key, record, order) in prepared {
         let old = actions.get(&key.0.0)?;
         let old = old.map(|bytes| ActionRecord::open(key, bytes.value()));
         match old {
@@ -352,7 +380,7 @@ fn put_where_sound<'a>(
             }
             None => {
                 actions.insert(&key.0.0, record.seal(key).as_slice())?;
-                jobs.insert(&key.0.0, job.encoding().as_slice())?;
+                jobs.insert(&key.0.0, order.encoding().as_ref())?;
                 committed.stored.push(*key);
             }
         }

@@ -15,5 +15,6 @@ mod real_model;
 mod seams;
 mod several;
 mod sources;
+mod store;
 mod subjects;
 mod support;

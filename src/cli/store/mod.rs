@@ -1,5 +1,7 @@
 //! `everbench store`
 
+mod portable;
+
 use std::path::Path;
 
 use clap::Subcommand;
@@ -49,6 +51,10 @@ enum Command {
     },
     /// Check every byte.
     Verify,
+    /// Write what evaluations and releases rest on into one file, to be used elsewhere.
+    Export(portable::ExportArgs),
+    /// Take in what such a file holds.
+    Import(portable::ImportArgs),
     /// Remove what no evaluation and no release needs.
     Gc {
         /// Only say what would go.
@@ -114,7 +120,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 .ok_or_else(|| AppError::Input(format!("there is no blob {digest}")))?;
             let mut out = std::io::stdout().lock();
             if out.write_all(&bytes).and_then(|()| out.flush()).is_err() {
-                return Err(super::CliError::Closed);
+                return Err(super::common::CliError::Closed);
             }
         }
         Command::Rm { key } => {
@@ -131,6 +137,8 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 return Ok(exit::FAULT);
             }
         }
+        Command::Export(args) => return portable::export(dir, args),
+        Command::Import(args) => return portable::import(dir, args),
         Command::Gc { dry_run } => {
             let store = store_to_change(dir)?;
             let report = store.gc(&[], *dry_run)?;
