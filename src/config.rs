@@ -1,6 +1,8 @@
 //! The project file `everbench.toml`: which subject, which models, and what is usual for a run.
 //! Pure: text in, values out.
 
+mod keep;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,8 @@ use crate::lang::calibration::Edit;
 use crate::oss::inputs::{Card, Scoring};
 use crate::oss::metrics;
 use crate::subject::Extractor;
+
+pub use keep::{KeepConfig, Size, StoreConfig};
 
 /// The file's name.
 pub const FILE: &str = "everbench.toml";
@@ -28,6 +32,9 @@ pub struct Config {
     /// How rows are scored.
     #[serde(default)]
     pub score: ScoreConfig,
+    /// What is kept.
+    #[serde(default)]
+    pub store: StoreConfig,
     /// Who answers.
     #[serde(default, rename = "model")]
     pub models: Vec<ModelConfig>,

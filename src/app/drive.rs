@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::board::{Bench, Board, Evaluation, Plan, SubjectBoard, World, boards};
 use super::error::{failure_error, fault_of};
@@ -20,7 +21,7 @@ use crate::exec::toolchain::Toolchain;
 use crate::job::Job;
 use crate::oss::inputs::Origin;
 use crate::oss::leaderboard;
-use crate::store::{Manifest as EvaluationManifest, Reader, StoreLedger};
+use crate::store::{Manifest as EvaluationManifest, Reader, RunTally, StoreLedger};
 
 /// What a drive of the board gave.
 pub(super) struct Drove {
@@ -32,6 +33,8 @@ pub(super) struct Drove {
     pub(super) failures: Vec<(Job, Failure)>,
     /// Jobs executed, by kind.
     pub(super) executed: BTreeMap<String, u64>,
+    /// The same by bytes and time, and what could not be kept.
+    pub(super) tally: RunTally,
     /// True if it was stopped.
     pub(super) stopped: bool,
 }
@@ -85,6 +88,7 @@ impl App {
     ) -> Result<Drove, AppError> {
         // A corrupt blob makes its actions run again, on a new database: each pass takes out at
         // least one, so this ends.
+        let mut tally = RunTally::default();
         loop {
             let reader = self.store.reader()?;
             let mut world = plan.world(&reader);
@@ -133,6 +137,7 @@ impl App {
                     }
                 }
             };
+            tally.add(&ledger.tally());
             match result {
                 Ok((boards, hold, failures, executed, stopped)) => {
                     fault_of(&hold)?;
@@ -142,6 +147,7 @@ impl App {
                         hold,
                         failures,
                         executed,
+                        tally,
                         stopped,
                     });
                 }
@@ -174,6 +180,7 @@ impl App {
             hold,
             failures,
             executed,
+            tally: _,
             stopped,
         } = drove;
         let mut missing = BTreeMap::new();
@@ -226,6 +233,21 @@ impl App {
             compiler,
             world,
         })
+    }
+
+    /// Notes what a run found, executed and could not keep.
+    pub(super) fn count(&self, mut tally: RunTally, evaluation: &Evaluation, wall: Duration) {
+        tally.runs = 1;
+        tally.complete = u64::from(evaluation.missing.is_empty());
+        tally.wall_us = wall.as_micros() as u64;
+        for (kind, n) in &evaluation.reused {
+            tally.of(kind).hits += n;
+        }
+        for (kind, n) in &evaluation.missing {
+            tally.of(kind).missing += n;
+        }
+        // Counters that cannot be written must not end a run whose results can.
+        let _ = self.store.record_run(tally);
     }
 
     /// Notes which complete evaluation of a subject is the last, and which one was before.

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::ask;
 use crate::cancel::Cancel;
@@ -37,6 +38,7 @@ mod forecast;
 mod lock;
 mod portable;
 mod project;
+mod retain;
 mod sources;
 mod stored;
 mod subjects;
@@ -50,6 +52,7 @@ pub use error::{AppError, failure_error};
 pub use forecast::{Forecast, Group, ModelForecast, SubjectForecast};
 pub use portable::{export_store, import_store};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
+pub use retain::{keeps_within_limits, sweep_store};
 pub use stored::{store_to_change, store_to_look};
 pub use subjects::{Known, guess_manifest, known};
 pub use sync::{Moved, Synced};
@@ -136,6 +139,7 @@ impl App {
         cancel: &Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Evaluation, AppError> {
+        let started = Instant::now();
         let answering = models(&self.project, &options.models)?;
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
@@ -162,7 +166,10 @@ impl App {
         ) {
             return Err(failure_error(failure));
         }
-        self.finish(evaluation, &plan, tools.version)
+        let tally = evaluation.tally.clone();
+        let evaluation = self.finish(evaluation, &plan, tools.version)?;
+        self.count(tally, &evaluation, started.elapsed());
+        Ok(evaluation)
     }
 
     /// Gives the rows as far as the store has them; runs nothing.

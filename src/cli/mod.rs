@@ -52,6 +52,7 @@ enum Command {
     Audit(audit::Args),
     Extractors(extractors::Args),
     Prompts(prompts::Args),
+    #[command(visible_alias = "cache")]
     Store(store::Args),
     Subjects(subjects::Args),
     Sync(sync::Args),
@@ -71,6 +72,12 @@ pub fn main() -> ExitCode {
             });
         }
     };
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !crate::store::catches_panics() {
+            tell(info);
+        }
+    }));
     // With a handler, a file that reaches a size limit (`ulimit -f`) is an error of writing, which
     // the store survives and tells, and not the end of this process. The flag itself is not read.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());

@@ -38,6 +38,8 @@ pub trait Ledger: Send + Sync {
     fn note(&self, seen: Vec<(Job, Output)>) -> Result<(), String>;
     /// Logs a run that gave nothing.
     fn attempt(&self, job: &Job, transient: bool, why: &str);
+    /// Is told of a run that was stopped.
+    fn cancelled(&self, _job: &Job) {}
     /// The facts as they stand now.
     fn facts(&self) -> Result<Arc<dyn Facts>, String>;
     /// Adopts derived values for later processes.
@@ -252,7 +254,7 @@ impl Driver<'_> {
                     cpu,
                 });
             }
-            Err(Failure::Cancelled) => {}
+            Err(Failure::Cancelled) => self.ledger.cancelled(&job),
             Err(Failure::Transient(why)) => {
                 self.ledger.attempt(&job, true, &why);
                 let tries = wave.known.entry(job.key()).or_insert(1);

@@ -21,7 +21,7 @@ pub enum StoreError {
     },
     /// Another process writes to this store.
     #[error(
-        "{}: the store is being written by {owner}; wait until it ends; `score`, `list`, `show` and `store cat` work meanwhile",
+        "{}: the store is being written by {owner}; wait until it ends; `score`, `plan`, `why`, `list`, `show` and `store stats` work meanwhile",
         dir.display()
     )]
     Locked {

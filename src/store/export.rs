@@ -1,12 +1,13 @@
 //! Writing a part of a store into one file: what its roots reach, with everything that is needed to
 //! check and to use it elsewhere. The same content gives the same bytes.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
 use super::error::StoreError;
-use super::gc::mark;
+use super::gc::{mark, mark_conflicts};
 use super::open::Store;
 use super::portable::{Contents, MAGIC, Packer};
 use super::reader::{Reader, corrupt_action, decode_job};
@@ -98,7 +99,8 @@ fn replaceable(file: &Path) -> Result<(), StoreError> {
 }
 
 fn write(reader: &Reader, roots: &[(String, Digest)], file: &Path) -> Result<Exported, StoreError> {
-    let live = mark(reader, roots)?;
+    let mut live = mark(reader, roots, &HashSet::new())?;
+    mark_conflicts(reader, &mut live)?;
     let mut packer = Packer::create(file)?;
     let mut blobs: Vec<Digest> = live.blobs.iter().copied().collect();
     blobs.sort_unstable();

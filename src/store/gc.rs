@@ -14,6 +14,7 @@ use super::manifest::Manifest;
 use super::open::{Access, Store, WritingLock};
 use super::reader::{Reader, corrupt_action, decode_job};
 use super::record::{ActionRecord, Bad};
+use super::retain::{self, ClassReport, Retention};
 use super::rows::raise_epoch;
 use crate::digest::Digest;
 use crate::job::{Key, Value};
@@ -43,6 +44,10 @@ pub struct GcReport {
     pub foreign_files: u64,
     /// Whether the index gave room back to the file system; it cannot while a reader is open.
     pub compacted: bool,
+    /// Roots that were forgotten first.
+    pub forgotten_roots: Vec<String>,
+    /// What becomes of each class of actions, if classes were given.
+    pub classes: Vec<ClassReport>,
 }
 
 /// What is reached.
@@ -64,6 +69,23 @@ impl Store {
     /// [`StoreError::NoRoots`]; any error on the way from the roots, before anything is removed;
     /// those of the index and the files.
     pub fn gc(&self, also: &[Digest], dry_run: bool) -> Result<GcReport, StoreError> {
+        let retention = Retention {
+            also,
+            always: &[],
+            forget: &[],
+            pins: |_| true,
+            classes: &[],
+        };
+        self.sweep(&retention, dry_run)
+    }
+
+    /// As [`Store::gc`], with a say in what stays: kinds that nothing needs, and what old roots
+    /// alone reach as far as the budgets allow. A manifest whose actions went by a budget stays,
+    /// and lists what is no longer there.
+    ///
+    /// # Errors
+    /// As [`Store::gc`].
+    pub fn sweep(&self, retention: &Retention, dry_run: bool) -> Result<GcReport, StoreError> {
         let inner = &self.inner;
         if inner.access == Access::ReadOnly && !dry_run {
             return Err(StoreError::ReadOnly {
@@ -76,15 +98,37 @@ impl Store {
             dry_run,
             ..GcReport::default()
         };
-        let mut roots = reader.roots()?;
-        roots.extend(also.iter().map(|d| ("given".to_string(), *d)));
+        let (forgotten, mut roots): (Vec<_>, Vec<_>) = reader
+            .roots()?
+            .into_iter()
+            .partition(|(name, _)| retention.forget.contains(name));
+        report.forgotten_roots = forgotten.into_iter().map(|(name, _)| name).collect();
+        roots.extend(retention.also.iter().map(|d| ("given".to_string(), *d)));
         if roots.is_empty() {
             return Err(StoreError::NoRoots {
                 dir: inner.layout.dir.clone(),
             });
         }
         report.roots = roots.len() as u64;
-        let live = mark(&reader, &roots)?;
+        let none = HashSet::new();
+        let mut live = mark(&reader, &roots, &none)?;
+        let mut gone = HashSet::new();
+        if retention.classes.iter().any(|c| c.budget.is_some()) {
+            let pins = roots.iter().filter(|(name, _)| (retention.pins)(name));
+            let pins: Vec<_> = pins.cloned().collect();
+            let pinned = mark(&reader, &pins, &none)?;
+            gone = retain::over_budget(&reader, &live, &pinned, retention)?;
+        }
+        if !gone.is_empty() {
+            live = mark(&reader, &roots, &gone)?;
+        }
+        for key in retain::of_kinds(&reader, retention.always)? {
+            if live.keys.insert(key) {
+                mark_action(&reader, &key, &mut live)?;
+            }
+        }
+        mark_conflicts(&reader, &mut live)?;
+        report.classes = retain::report(&reader, &live, &gone, retention)?;
         let condemned = condemned(&reader, &live, &mut report)?;
         drop(reader);
         if !dry_run {
@@ -96,6 +140,9 @@ impl Store {
                     .retain(|k, _| k.first_chunk().is_some_and(live_key))?;
                 txn.open_table(index::BLOBS)?
                     .retain(|d, _| live.blobs.contains(&Digest(*d)))?;
+                for name in &report.forgotten_roots {
+                    txn.open_table(index::ROOTS)?.remove(name.as_str())?;
+                }
                 if report.actions > 0 {
                     raise_epoch(txn)?;
                 }
@@ -116,6 +163,20 @@ impl Store {
             report.compacted = inner.compact(&lock)?;
         }
         Ok(report)
+    }
+
+    /// Gives room that is free in the index back to the file system. `false` when there is none, or
+    /// a reader is open.
+    ///
+    /// # Errors
+    /// Those of the index.
+    pub fn compact(&self) -> Result<bool, StoreError> {
+        if self.inner.access == Access::ReadOnly {
+            return Err(StoreError::ReadOnly {
+                dir: self.inner.layout.dir.clone(),
+            });
+        }
+        self.inner.compact(&self.inner.lock_writing())
     }
 
     /// Files under `blobs/` that the index does not name.
@@ -145,8 +206,12 @@ impl Store {
     }
 }
 
-/// Follows roots, given by name and digest.
-pub(super) fn mark(reader: &Reader, roots: &[(String, Digest)]) -> Result<Live, StoreError> {
+/// Follows roots, given by name and digest, past the actions in `gone`.
+pub(super) fn mark(
+    reader: &Reader,
+    roots: &[(String, Digest)],
+    gone: &HashSet<Key>,
+) -> Result<Live, StoreError> {
     let mut live = Live::default();
     for (name, digest) in roots {
         let digest = *digest;
@@ -160,7 +225,7 @@ pub(super) fn mark(reader: &Reader, roots: &[(String, Digest)]) -> Result<Live, 
         if Manifest::is_one(&bytes) {
             let (chunks, entries) = Manifest::load(reader, digest)?.reach()?;
             live.blobs.extend(chunks);
-            for entry in entries {
+            for entry in entries.into_iter().filter(|e| !gone.contains(&e.key)) {
                 live.blobs.insert(entry.output);
                 if live.keys.insert(entry.key) {
                     mark_action(reader, &entry.key, &mut live)?;
@@ -168,13 +233,18 @@ pub(super) fn mark(reader: &Reader, roots: &[(String, Digest)]) -> Result<Live, 
             }
         }
     }
+    Ok(live)
+}
+
+/// Second outputs stay with their actions.
+pub(super) fn mark_conflicts(reader: &Reader, live: &mut Live) -> Result<(), StoreError> {
     for conflict in reader.conflicts()? {
         if live.keys.contains(&conflict.key) {
             live.blobs.insert(conflict.other);
             live.blobs.extend(conflict.other_blobs);
         }
     }
-    Ok(live)
+    Ok(())
 }
 
 fn mark_action(reader: &Reader, key: &Key, live: &mut Live) -> Result<(), StoreError> {

@@ -1,6 +1,7 @@
 //! The index: redb's tables, how it is opened, and its errors and panics turned into ours.
 //! Never decides what a value means; nothing of redb is public outside this room.
 
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -30,6 +31,8 @@ pub(super) const ATTEMPTS_BY_KEY: TableDefinition<&[u8; 40], ()> =
     TableDefinition::new("attempts_by_key");
 pub(super) const REMOVED: BySeq = TableDefinition::new("removed");
 pub(super) const QUARANTINE: BySeq = TableDefinition::new("quarantine");
+/// Counters of runs; absent from stores that were made before there was this table.
+pub(super) const RUNS: BySeq = TableDefinition::new("runs");
 pub(super) const ROOTS: TableDefinition<&str, &[u8]> = TableDefinition::new("roots");
 
 /// In the table `meta`: raised when rows computed before must no longer be seen.
@@ -136,7 +139,7 @@ pub(super) fn create_tables(db: &Database) -> Result<(), Fault> {
         for table in [ACTIONS, JOBS, BLOBS, ROWS] {
             txn.open_table(table)?;
         }
-        for table in [ATTEMPTS, REMOVED, QUARANTINE] {
+        for table in [ATTEMPTS, REMOVED, QUARANTINE, RUNS] {
             txn.open_table(table)?;
         }
         txn.open_table(CONFLICTS)?;
@@ -187,11 +190,24 @@ from_redb!(
 /// Why a read-only open is refused after the last owner was killed.
 const UNCLEAN: &str = "its last owner was killed and it must be opened for writing once";
 
+thread_local! {
+    static GUARDED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether a panic on this thread would be one of redb's own checks on a damaged index, which the
+/// store catches and tells as an error: a message of its own would say it twice.
+pub fn catches_panics() -> bool {
+    GUARDED.get() > 0
+}
+
 /// Runs an operation on the index. Its errors become ours, and so do its panics: on a file that
 /// was changed from outside, redb's own checks may panic, and a damaged page is no reason to end
 /// the program.
 pub(super) fn guard<T>(dir: &Path, f: impl FnOnce() -> Result<T, Fault>) -> Result<T, StoreError> {
-    match catch_unwind(AssertUnwindSafe(f)) {
+    GUARDED.set(GUARDED.get() + 1);
+    let result = catch_unwind(AssertUnwindSafe(f));
+    GUARDED.set(GUARDED.get() - 1);
+    match result {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(Fault::Store(e))) => Err(e),
         Ok(Err(Fault::Redb(e))) => Err(translate(dir, *e)),

@@ -1,9 +1,9 @@
 //! The store as the engine's driver sees it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::layout::now_ms;
-use super::{Attempt, Completed, Provenance, Reader, Store, StoreError};
+use super::{Attempt, Completed, Provenance, Reader, RunTally, Store, StoreError};
 use crate::digest::Digest;
 use crate::engine::{Done, Facts, FactsError, Ledger, Output};
 use crate::job::{Job, Key};
@@ -41,6 +41,7 @@ pub struct StoreLedger {
     /// Of the facts that the current database was made of: rows derived from them carry it.
     epoch: u64,
     tool: String,
+    tally: Mutex<RunTally>,
 }
 
 impl StoreLedger {
@@ -50,13 +51,31 @@ impl StoreLedger {
             store,
             epoch: facts.epoch(),
             tool: tool.to_string(),
+            tally: Mutex::default(),
         }
+    }
+
+    /// What was committed and what could not be, so far.
+    pub fn tally(&self) -> RunTally {
+        self.counted(|tally| tally.clone())
+    }
+
+    fn counted<T>(&self, f: impl FnOnce(&mut RunTally) -> T) -> T {
+        f(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Ledger for StoreLedger {
     fn commit(&self, done: Vec<Done>) -> Result<(), String> {
         let now = now_ms();
+        let mut tally = RunTally::default();
+        for d in &done {
+            let of = tally.of(d.job.kind().name);
+            let blobs = d.output.blobs.iter().map(Vec::len).sum::<usize>();
+            of.executed += 1;
+            of.bytes += (d.output.bytes.len() + blobs) as u64;
+            of.cpu_us += d.cpu.as_micros() as u64;
+        }
         let completed = done.into_iter().map(|d| {
             let wall = d.wall.as_micros() as u64;
             Completed {
@@ -74,11 +93,17 @@ impl Ledger for StoreLedger {
         });
         self.store
             .commit(completed.collect())
-            .map(|_| ())
-            .map_err(|e| e.to_string())
+            .map_err(|e| e.to_string())?;
+        self.counted(|all| all.add(&tally));
+        Ok(())
     }
 
     fn attempt(&self, job: &Job, transient: bool, why: &str) {
+        self.counted(|tally| {
+            let of = tally.of(job.kind().name);
+            of.transient += u64::from(transient);
+            of.fatal += u64::from(!transient);
+        });
         let attempt = Attempt {
             key: job.key(),
             kind: job.kind().name.to_string(),
@@ -88,6 +113,10 @@ impl Ledger for StoreLedger {
         };
         // A log that cannot be written must not end a run whose results can.
         let _ = self.store.attempt(attempt);
+    }
+
+    fn cancelled(&self, job: &Job) {
+        self.counted(|tally| tally.of(job.kind().name).cancelled += 1);
     }
 
     fn note(&self, seen: Vec<(Job, Output)>) -> Result<(), String> {

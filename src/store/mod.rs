@@ -11,7 +11,7 @@
 //!
 //! Inside: `layout` (directory, format, temporary files), `index` (tables, errors of redb),
 //! `record` (bytes of each table's values), `blob` (values by digest), `reader`, `write`, `rows`,
-//! `manifest`, `gc`, `verify`; `portable` (the file that carries a part of a store elsewhere),
+//! `manifest`, `gc` (with `retain`), `verify`, `runs` and `usage` (figures for people); `portable` (the file that carries a part of a store elsewhere),
 //! `export`, `import`.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
@@ -28,7 +28,10 @@ mod open;
 mod portable;
 mod reader;
 mod record;
+mod retain;
 mod rows;
+mod runs;
+mod usage;
 mod verify;
 mod write;
 
@@ -41,6 +44,8 @@ mod oracle_tests;
 #[cfg(test)]
 mod portable_tests;
 #[cfg(test)]
+mod retain_tests;
+#[cfg(test)]
 mod tests;
 
 pub use blob::INLINE_LIMIT;
@@ -48,6 +53,7 @@ pub use error::StoreError;
 pub use export::Exported;
 pub use gc::GcReport;
 pub use import::{ImportOptions, Imported, KeptRoot};
+pub use index::catches_panics;
 pub use layout::{FORMAT, MIN_READER};
 pub use ledger::StoreLedger;
 pub use manifest::{Built, Change, Entry, Manifest};
@@ -55,5 +61,8 @@ pub use open::{Access, Store};
 pub use portable::{Contents, EXPORT_FORMAT};
 pub use reader::{Action, Actions, KindCount, Listed, Reader};
 pub use record::{Attempt, Conflict, Provenance, Quarantined, Removed};
+pub use retain::{Class, ClassReport, Retention};
+pub use runs::{KindTally, RunTally};
+pub use usage::KindUsage;
 pub use verify::{IndexCheck, Problem, Stats, VerifyReport};
 pub use write::{Committed, Completed};

@@ -317,6 +317,11 @@ fn logs(reader: &Reader, report: &mut VerifyReport) -> Result<(), StoreError> {
         }
         Ok(())
     })?;
+    for run in reader.each_run()? {
+        if let Err(bad) = run {
+            note("runs", reader.bad_log("runs", bad));
+        }
+    }
     if let Err(e) = reader.recent_attempts(usize::MAX) {
         note("attempts", e);
     }

@@ -2,8 +2,10 @@
 //! module per promise; `support` has the shared project that was run once.
 
 mod bad_input;
+mod beside;
 mod commands;
 mod contract;
+mod damage;
 mod disk;
 mod extractors;
 mod facts;

@@ -1,4 +1,4 @@
-//! A store is carried elsewhere in a file, and scores there as it did here.
+//! The life of a store: what it says of itself, what is kept, and how it is carried elsewhere.
 
 use std::fs;
 
@@ -101,4 +101,104 @@ fn one_root_takes_along_what_it_rests_on_and_no_more() {
         .run(["store", "export", toml.to_str().unwrap()])
         .exits(3)
         .says(&["is no export"]);
+}
+
+#[test]
+fn stats_say_what_runs_found_and_what_they_executed() {
+    let project = Project::prepared();
+    let first = project.first();
+    let stats = ["cache", "stats", "--format", "json"];
+    let figures = project.run(stats).ok().json();
+    let last = &figures["runs"]["last"];
+    for (kind, n) in first["executed"].as_object().unwrap() {
+        let tally = &last["kinds"][kind];
+        assert_eq!(&tally["executed"], n, "{kind}");
+        assert_eq!(tally["missing"], 0, "{kind}");
+        assert!(tally["bytes"].as_u64().unwrap() > 0, "{kind}");
+    }
+    assert!(last["kinds"]["oss/program"]["cpu_us"].as_u64().unwrap() > 0);
+
+    let again = project.run(["run", "--quiet", "--format", "json"]);
+    let again = again.ok().json();
+    let figures = project.run(stats).ok().json();
+    let (last, all) = (&figures["runs"]["last"], &figures["runs"]["all"]);
+    assert_eq!((&last["runs"], &last["complete"]), (&json!(1), &json!(1)));
+    for (kind, n) in again["reused"].as_object().unwrap() {
+        let tally = &last["kinds"][kind];
+        assert_eq!((&tally["hits"], &tally["executed"]), (n, &json!(0)));
+        assert_eq!(
+            all["kinds"][kind]["executed"], first["executed"][kind],
+            "{kind}"
+        );
+    }
+    let program = figures["usage"].as_array().unwrap();
+    let program = program.iter().find(|u| u["kind"] == "oss/program").unwrap();
+    // Every program was found; the mean is of whole microseconds.
+    let saved = last["saved_cpu_us"]["oss/program"].as_u64().unwrap();
+    let once = program["cpu_us"].as_u64().unwrap();
+    let jobs = program["actions"].as_u64().unwrap();
+    assert!(saved <= once && once - saved < jobs, "{saved} of {once}");
+    let stored: u64 = figures["usage"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|u| u["bytes"].as_u64().unwrap())
+        .sum();
+    let all_bytes = |key: &str| figures[key].as_u64().unwrap();
+    assert_eq!(
+        stored + all_bytes("other_bytes"),
+        all_bytes("inline_bytes") + all_bytes("file_bytes")
+    );
+    let text = project.run(["store", "stats"]).ok().out;
+    assert!(text.contains("all 2 runs"), "{text}");
+}
+
+#[test]
+fn old_evaluations_go_when_the_project_says_so_and_the_user_too() {
+    let project = Project::prepared();
+    let small = |seed: &'static str| ["--seed", seed, "--limit", "2", "--format", "json"];
+    for seed in ["12", "13"] {
+        let words = ["run", "--quiet"].into_iter().chain(small(seed));
+        project.run(words).ok();
+    }
+    let text = project.read("everbench.toml");
+    let limits = "[store.keep]\nevaluations = 0\nruns = \"1 B\"\n";
+    project.write("everbench.toml", &format!("{text}\n{limits}"));
+    let before = project.jobs();
+    let would = project.run(["store", "gc", "--dry-run"]).ok().json();
+    assert_eq!(would["forgotten_roots"].as_array().unwrap().len(), 1);
+    assert!(would["actions"].as_u64().unwrap() > 20, "{would}");
+    // Without the word, what an evaluation lists stays.
+    let plain = project.run(["store", "gc"]).ok();
+    assert_eq!(plain.json()["actions"], 0);
+    plain.says(&["--yes"]);
+    assert_eq!(project.jobs(), before);
+
+    let text = project.run(["store", "gc", "--yes", "--format", "text"]);
+    let text = text.ok().out;
+    let runs = text.lines().find(|l| l.starts_with("runs ")).unwrap();
+    assert!(runs.contains("needed by the last evaluations"), "{text}");
+    assert_eq!(
+        project.jobs().len() as u64,
+        before.len() as u64 - would["actions"].as_u64().unwrap()
+    );
+    for seed in ["12", "13"] {
+        project.run(["score"].into_iter().chain(small(seed))).ok();
+    }
+    project.run(["score"]).exits(75);
+    let verified = project.run(["store", "verify"]).ok().json();
+    assert_eq!(verified["problems"], json!([]));
+    project.run(["store", "compact"]).ok();
+    // What went is computed again, to the same scores.
+    let again = project.run(["run", "--quiet", "--format", "json"]);
+    assert_eq!(again.ok().json()["rows"], project.first()["rows"]);
+
+    project.write(
+        "everbench.toml",
+        "[subject]\npreset = \"tidelib\"\n[store.keep]\nruns = \"2 GB\"\n",
+    );
+    project
+        .run(["store", "gc"])
+        .exits(3)
+        .says(&["`2 GB` is no size", "2 GiB"]);
 }

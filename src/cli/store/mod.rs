@@ -1,6 +1,8 @@
 //! `everbench store`
 
+mod gc;
 mod portable;
+mod stats;
 
 use std::path::Path;
 
@@ -22,7 +24,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// How much of what there is.
+    /// What there is of each kind, what the last run found there, and what all runs did.
     Stats {
         /// How it is shown.
         #[arg(long, value_enum, default_value = "text")]
@@ -55,43 +57,17 @@ enum Command {
     Export(portable::ExportArgs),
     /// Take in what such a file holds.
     Import(portable::ImportArgs),
-    /// Remove what no evaluation and no release needs.
-    Gc {
-        /// Only say what would go.
-        #[arg(long)]
-        dry_run: bool,
-    },
+    /// Remove what no evaluation and no release needs, and say what the budgets of `[store.keep]`
+    /// would take.
+    Gc(gc::Args),
+    /// Give room that is free inside the index back to the disk.
+    Compact,
 }
 
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     match &args.command {
-        Command::Stats { format } => {
-            let store = store_to_look(dir)?;
-            let stats = store.stats()?;
-            match format {
-                Format::Json => print(&json(&stats))?,
-                Format::Text => {
-                    let mut out = String::new();
-                    for count in store.reader()?.counts_by_kind()? {
-                        out.push_str(&format!(
-                            "{:<18} v{} {:>9}\n",
-                            count.kind, count.version, count.actions
-                        ));
-                    }
-                    let rest = serde_json::to_value(&stats).unwrap_or_default();
-                    for (name, value) in rest
-                        .as_object()
-                        .into_iter()
-                        .flatten()
-                        .filter(|(_, v)| !v.is_array() && !v.is_object())
-                    {
-                        out.push_str(&format!("{name}: {value}\n"));
-                    }
-                    print(&out)?;
-                }
-            }
-        }
+        Command::Stats { format } => return stats::run(dir, *format),
         Command::Ls { kind } => {
             let store = store_to_look(dir)?;
             let mut out = String::new();
@@ -139,10 +115,13 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         }
         Command::Export(args) => return portable::export(dir, args),
         Command::Import(args) => return portable::import(dir, args),
-        Command::Gc { dry_run } => {
+        Command::Gc(args) => return gc::run(dir, args),
+        Command::Compact => {
             let store = store_to_change(dir)?;
-            let report = store.gc(&[], *dry_run)?;
-            print(&json(&report))?;
+            let before = store.stats()?.index_bytes;
+            store.compact()?;
+            let after = store.stats()?.index_bytes;
+            print(&format!("index: {before} bytes before, {after} now\n"))?;
         }
     }
     Ok(exit::OK)
