@@ -8,6 +8,7 @@ use crate::job::Job;
 use crate::lang::QuerySet;
 use crate::oss::inputs::{Model, ModelSpec, Origin, Scoring, Settings, Subject};
 use crate::oss::leaderboard::{self, RowFacts};
+use crate::oss::reads::Remembered;
 use crate::oss::{baseline, metrics, population};
 use crate::store::Reader;
 use crate::subject::Manifest;
@@ -59,6 +60,7 @@ pub(super) struct SubjectPlan {
     pub(super) origin: Origin,
     pub(super) toolchain: Arc<[u8]>,
     pub(super) libclang: Option<Arc<[u8]>>,
+    pub(super) reads: Arc<Remembered>,
     pub(super) limit: Option<u32>,
     pub(super) iterations: u32,
 }
@@ -100,6 +102,7 @@ impl Plan {
                     plan.toolchain.clone(),
                 )
                 .libclang(plan.libclang.clone())
+                .reads(plan.reads.clone())
                 .new(&db),
             })
             .collect();

@@ -235,8 +235,8 @@ fn found(
     }
     let suite = suite(db, subject)?;
     let runs = baseline::runs(db, subject)?;
-    let first = runs.into_iter().filter(|(_, repeat, _)| *repeat == 0);
-    let runs: Vec<Job> = first.map(|(_, _, job)| job).collect();
+    let first = runs.into_iter().filter(|run| run.repeat == Some(0));
+    let runs: Vec<Job> = first.map(|run| run.job).collect();
     let mut builds = Vec::new();
     for flavour in [Flavour::Plain, Flavour::Sanitized] {
         let footprint = jobs::footprint(db, subject, flavour.into())?;

@@ -192,6 +192,9 @@ impl App {
             let mut uses: Result<BTreeMap<String, u64>, Hold> = Ok(BTreeMap::new());
             for bench in &world.benches {
                 self.keep_manifest(&world, *bench, plan)?;
+                if self.writable && !plan.looks_back {
+                    self.remember_reads(&world, *bench)?;
+                }
                 let (db, args) = (&world.db, (&world.models, &world.scorings));
                 let more = leaderboard::uses(db, bench.settings, bench.subject, args.0, args.1);
                 uses = uses.and_then(|mut sum| {

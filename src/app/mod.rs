@@ -23,7 +23,9 @@ use crate::job::{Job, Nature};
 use crate::lang::{LanguageId, QuerySet, QueryTexts};
 use crate::oss::artifact;
 use crate::oss::inputs::Origin;
-use crate::oss::{case, metrics};
+use crate::oss::reads::{self, Remembered};
+use crate::oss::suite::suite;
+use crate::oss::{baseline, case, metrics};
 use crate::store::{Access, Store, StoreError};
 use crate::subject::Extractor;
 
@@ -34,6 +36,7 @@ mod check;
 mod drive;
 mod error;
 mod extractors;
+mod fetch;
 mod forecast;
 mod lock;
 mod portable;
@@ -49,6 +52,7 @@ pub use audit::Audited;
 pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
 pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
+pub use fetch::Fetched;
 pub use forecast::{Forecast, Group, ModelForecast, SubjectForecast};
 pub use portable::{export_store, import_store};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
@@ -67,6 +71,9 @@ use stored::patiently;
 
 /// The program's name and version, as provenance says it.
 pub const TOOL: &str = concat!("everbench ", env!("CARGO_PKG_VERSION"));
+
+/// Under which name it is noted what the tests of a subject open.
+const READS: &str = "reads";
 
 /// How much disk the caches of programs and objects may hold between runs.
 const TREES_BUDGET: u64 = 4 << 30;
@@ -377,6 +384,7 @@ impl App {
         let (manifest, origin) = self.origin(subject, tools.is_some())?;
         Ok(SubjectPlan {
             manifest_dir: subject.manifest_dir.clone(),
+            reads: self.reads(&manifest.name)?,
             origin,
             toolchain,
             libclang,
@@ -402,6 +410,29 @@ impl App {
             }
         }
         Ok(())
+    }
+
+    /// What the shards of a subject opened in earlier runs. Wherever it is wrong, a run more is made.
+    fn reads(&self, subject: &str) -> Result<Arc<Remembered>, AppError> {
+        let bytes = self.surrounding(subject, READS)?;
+        let read = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Ok(Arc::new(read.unwrap_or_default()))
+    }
+
+    /// Notes what the shards of a complete evaluation opened.
+    fn remember_reads(&self, world: &World, bench: Bench) -> Result<(), AppError> {
+        let (db, subject) = (&world.db, bench.subject);
+        let mut all = Remembered::clone(subject.reads(db));
+        let Ok(suite) = suite(db, subject) else {
+            return Ok(());
+        };
+        for (at, shard) in suite.shards.iter().enumerate() {
+            if let Ok(reads) = baseline::reads_of(db, subject, at) {
+                reads::remember(&mut all, &shard.name, &reads.names);
+            }
+        }
+        let name = subject.manifest(db).name.clone();
+        self.note(&name, READS, &artifact::write(&all))
     }
 
     fn note(&self, subject: &str, what: &str, bytes: &[u8]) -> Result<(), AppError> {

@@ -22,7 +22,17 @@ pub struct Args {
 enum Command {
     List(ListArgs),
     Check(CheckArgs),
+    Fetch(FetchArgs),
     New(NewArgs),
+}
+
+/// Write a subject's source, as it will be built, into a folder.
+#[derive(clap::Args)]
+struct FetchArgs {
+    /// A subject of the project, one that comes with everbench, or the path of a manifest.
+    subject: String,
+    /// The folder, which must be empty or not there.
+    folder: PathBuf,
 }
 
 /// The subjects that come with everbench.
@@ -78,6 +88,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     match &args.command {
         Command::List(args) => list(args),
         Command::Check(args) => check(dir, args),
+        Command::Fetch(args) => fetch(dir, args),
         Command::New(args) => new(dir, args),
     }
 }
@@ -152,6 +163,23 @@ fn check(dir: &Path, args: &CheckArgs) -> CliResult {
         Some(_) => exit::BASELINE,
         None => exit::OK,
     })
+}
+
+fn fetch(dir: &Path, args: &FetchArgs) -> CliResult {
+    let cancel = cancel_on_signals()?;
+    let app = App::open_to_check(dir, &args.subject)?;
+    let mut reporter = Reporter::new(1, false);
+    let result = app.fetch(&Options::default(), &args.folder, &cancel, &mut reporter);
+    reporter.finish();
+    let fetched = result?;
+    print(&format!(
+        "{}, snapshot {}: {} files in {}\n",
+        fetched.commit,
+        fetched.snapshot,
+        fetched.files,
+        args.folder.display()
+    ))?;
+    Ok(exit::OK)
 }
 
 fn new(dir: &Path, args: &NewArgs) -> CliResult {

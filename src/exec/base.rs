@@ -61,8 +61,7 @@ pub fn tree(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<PathBuf
     if !place.exists() {
         let built = build(shop, job, context)?;
         let again = keep(shop, job, built)?;
-        let known = (context.output)(job)?;
-        if known.is_some_and(|d| d != Digest::of(&again.bytes)) {
+        if !is_known(job, &again.bytes, context)? {
             super::trees::remove_dir(&place).map_err(host("removing a build tree"))?;
             return Err(Failure::Fatal {
                 what: "building the unchanged subject again gave other files than the first time"
@@ -76,6 +75,20 @@ pub fn tree(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<PathBuf
         }
     }
     Ok(place)
+}
+
+/// Whether the stored document of `job`, if there is one, says the same as `again`. What the build
+/// has left besides its products is not compared: it is only read.
+fn is_known(job: &Job, again: &[u8], context: &Context<'_>) -> Result<bool, Failure> {
+    let Some(known) = (context.output)(job)? else {
+        return Ok(true);
+    };
+    let products = |bytes: &[u8]| {
+        let mut doc: BaseDoc = serde_json::from_slice(bytes).ok()?;
+        doc.others.clear();
+        Some(doc)
+    };
+    Ok(known == Digest::of(again) || products(&(context.blob)(known)?) == products(again))
 }
 
 /// A build of the unchanged subject.
@@ -188,9 +201,18 @@ pub fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built,
         .map(|u| &u.object)
         .chain(products.steps.iter().map(|s| &s.output))
         .collect();
-    let files = outputs
-        .into_iter()
+    let files: Vec<BuiltFile> = outputs
+        .iter()
         .filter_map(|path| receipt(&tree, path))
+        .collect();
+    // Tests run in this flavour only; what they may read is of no use in others.
+    let others = match job.text("flavour") == Flavour::Sanitized.name() {
+        true => survey.others,
+        false => BTreeMap::new(),
+    };
+    let others = others
+        .into_iter()
+        .filter(|(path, _)| !outputs.contains(path))
         .collect();
     Ok(Built {
         doc: BaseDoc {
@@ -204,6 +226,7 @@ pub fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built,
             untracked,
             env,
             opened,
+            others,
         },
         blobs,
         scratch,

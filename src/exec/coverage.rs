@@ -35,7 +35,7 @@ impl Executor for CoverageRun {
             inside: COUNTS.into(),
             writable: true,
         };
-        let ended = super::run::tested(shop, job, context, env, vec![bind])?.ended;
+        let ended = super::run::tested(shop, job, context, env, vec![bind], false)?.ended;
         Sandbox::reclaim(&counts).map_err(host("taking a folder back"))?;
 
         let tree = super::base::tree(shop, job.material("base"), context)?;

@@ -23,6 +23,28 @@ pub struct Survey {
     pub binaries: BTreeMap<String, Digest>,
     /// Source files that do not hold any more what the source brought.
     pub rewritten: BTreeSet<String>,
+    /// All files that the source did not bring as they are, with what they hold; without that for
+    /// those that are never the same twice. What recorded commands made is among them.
+    pub others: BTreeMap<String, Option<Digest>>,
+}
+
+/// Names of files in which build systems write down the time, the machine or a process.
+const VOLATILE: &[&str] = &[
+    "config.log",
+    "config.status",
+    "libtool",
+    "CMakeConfigureLog.yaml",
+    "CMakeOutput.log",
+    "CMakeError.log",
+    "LastTest.log",
+    ".ninja_log",
+    ".ninja_deps",
+];
+
+/// Whether a build is not to be expected to write the same file twice.
+fn is_volatile(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    VOLATILE.contains(&name) || name.ends_with(".log")
 }
 
 /// First bytes of ELF files, archives, thin archives and LLVM's bitcode.
@@ -35,6 +57,7 @@ pub fn survey(tree: &Path, snapshot: &Snapshot, made: &[Made]) -> Result<Survey,
     let mut out = Survey {
         binaries: BTreeMap::new(),
         rewritten: BTreeSet::new(),
+        others: BTreeMap::new(),
     };
     for entry in walkdir::WalkDir::new(tree).sort_by_file_name() {
         let entry = entry.map_err(|e| trouble(e.into()))?;
@@ -45,12 +68,14 @@ pub fn survey(tree: &Path, snapshot: &Snapshot, made: &[Made]) -> Result<Survey,
         };
         let brought = snapshot.files.get(path);
         let made = known.contains(&path.to_string());
-        let binary = made || is_binary(entry.path()).map_err(&trouble)?;
-        if !binary && !brought.is_some_and(|_| is_source(path)) {
-            continue;
-        }
         let digest = Digest::of(&std::fs::read(entry.path()).map_err(&trouble)?);
-        if !made && brought.is_some_and(|f| f.digest == digest) {
+        let same = brought.is_some_and(|f| f.digest == digest);
+        if !same {
+            let held = (!is_volatile(path)).then_some(digest);
+            out.others.insert(path.to_string(), held);
+        }
+        let binary = made || is_binary(entry.path()).map_err(&trouble)?;
+        if !binary && !brought.is_some_and(|_| is_source(path)) || !made && same {
             continue;
         }
         if brought.is_some() && is_source(path) {

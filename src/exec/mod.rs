@@ -32,6 +32,7 @@ pub mod footprint;
 pub mod libclang;
 pub mod libclang_worker;
 pub mod observe;
+mod opens;
 pub mod packages;
 mod products;
 pub mod program;
@@ -77,7 +78,9 @@ pub fn register(registry: &mut Registry, shop: &Arc<runner::Workshop>, sources: 
         85,
         Arc::new(libclang::Extract(shop.clone())),
     );
-    registry.add(artifact::RUN, 80, Arc::new(run::TestRun(shop.clone())));
+    for kind in [artifact::READS, artifact::RUN] {
+        registry.add(kind, 80, Arc::new(run::TestRun(shop.clone())));
+    }
     let coverage = coverage::CoverageRun(shop.clone());
     registry.add(artifact::COVERAGE, 30, Arc::new(coverage));
     registry.add(

@@ -1,33 +1,130 @@
 //! Metric II and III: runs one shard of the test suite on a program and brings back, raw, what it
-//! reported and what the sanitizers wrote.
+//! reported, what the sanitizers wrote, and which files of the tree it opened.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::opens::{Seen, Watch, link};
 use super::runner::{Call, Workshop, end_doc, host};
 use super::writable::Copies;
 use super::{Bind, Collected, Ended, Limit, Limits, Status};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
-use crate::oss::artifact::{self, ProgramDoc, RunDoc};
+use crate::oss::artifact::{self, EVERYTHING, ProgramDoc, READS, RunDoc};
 use crate::oss::layout::{RESULTS_FILE, SANITIZER_LOG, SCRATCH, TREE};
+use crate::oss::reads::LINKS;
 use crate::subject::{REPORT_TOKEN, REPORT_TOKEN_LENGTH, Report, reported};
 
 /// The longest report, in bytes. Frames of the descriptor are longer than what they carry.
 const RESULTS: u64 = 64 << 20;
 
-/// Runs jobs of kind `oss/run`.
+/// Runs jobs of kind `oss/run`, and those of kind `oss/reads`, which are the same without a key.
 pub struct TestRun(pub Arc<Workshop>);
 
 impl Executor for TestRun {
     fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
-        let Tested { ended, token } = tested(&self.0, job, context, environment(job), Vec::new())?;
-        Ok(document(ended, token))
+        let same = same_run(job);
+        let known: BTreeSet<String> = names_of(job, context)?;
+        if let Some(kept) = self.0.runs.take(same, &known) {
+            // It is this job's run as much as the other's: what such a run takes is known by it.
+            context.spent.add(kept.cpu);
+            return Ok(kept.output);
+        }
+        let Tested {
+            ended,
+            token,
+            opened,
+        } = tested(&self.0, job, context, environment(job), Vec::new(), true)?;
+        let output = document(ended, token, opened.clone());
+        // It opened what is not in its key, or, being the unchanged subject's, less than that: the
+        // run that has just these names in its key takes this one over.
+        let closed = match job.try_material("program") {
+            Some(_) => opened.is_subset(&known),
+            None => opened == known,
+        };
+        if !closed {
+            let kept = KeptRun {
+                opened,
+                output: output.clone(),
+                cpu: context.spent.total(),
+            };
+            self.0.runs.put(same, kept);
+        }
+        Ok(output)
+    }
+}
+
+/// The names of the tree's files in a run's key.
+fn names_of(job: &Job, context: &Context<'_>) -> Result<BTreeSet<String>, Failure> {
+    if job.kind() == READS {
+        return Ok(BTreeSet::new());
+    }
+    let bytes = (context.blob)(job.digest("reads"))?;
+    let held: BTreeMap<String, Option<Digest>> =
+        serde_json::from_slice(&bytes).map_err(|e| Failure::Fatal {
+            what: format!("what {job:?} may read cannot be read: {e}"),
+            help: "run `everbench store verify`".into(),
+        })?;
+    let products = job.list("products").iter().filter_map(|pair| match pair {
+        Value::List(pair) => match pair.as_slice() {
+            [Value::Text(path), _] => Some(path.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let held = held.into_keys().filter(|name| name != LINKS);
+    Ok(held.chain(products).collect())
+}
+
+/// What two runs have in common that differ in their keys only by what they may read: all else that
+/// is in the key, the tree and the program.
+fn same_run(job: &Job) -> Digest {
+    let inputs = job
+        .inputs()
+        .iter()
+        .filter(|(name, _)| !matches!(**name, "reads" | "products" | "environment"))
+        .map(|(name, value)| (name.to_string(), value.clone()));
+    let materials = ["base", "program"].map(|name| job.try_material(name).map(Job::key));
+    let mut inputs: BTreeMap<String, Value> = inputs.collect();
+    // The first run is the first of the three.
+    inputs.entry("repeat".into()).or_insert(0.into());
+    Digest::of(format!("{inputs:?} {materials:?}").as_bytes())
+}
+
+/// Runs of this process that opened other files than their keys hold, until those take them over
+/// that hold just these.
+#[derive(Default)]
+pub struct KeptRuns(Mutex<HashMap<Digest, KeptRun>>);
+
+struct KeptRun {
+    opened: BTreeSet<String>,
+    output: Output,
+    cpu: Duration,
+}
+
+impl KeptRuns {
+    fn put(&self, same: Digest, kept: KeptRun) {
+        let mut all = self
+            .0
+            .lock()
+            .expect("nothing panics while it holds the lock");
+        all.insert(same, kept);
+    }
+
+    /// The run, if all that it opened of the tree is among `known`.
+    fn take(&self, same: Digest, known: &BTreeSet<String>) -> Option<KeptRun> {
+        let mut all = self
+            .0
+            .lock()
+            .expect("nothing panics while it holds the lock");
+        let kept = all.remove(&same)?;
+        kept.opened.is_subset(known).then_some(kept)
     }
 }
 
@@ -36,6 +133,8 @@ pub(super) struct Tested {
     pub(super) ended: Ended,
     /// The token of its report, if it has one.
     token: Option<String>,
+    /// What it opened of the tree, if that was asked.
+    opened: BTreeSet<String>,
 }
 
 /// Runs the shard of `job` with this environment and these further mounts.
@@ -45,8 +144,10 @@ pub(super) fn tested(
     context: &Context<'_>,
     mut env: BTreeMap<String, String>,
     binds: Vec<Bind>,
+    watched: bool,
 ) -> Result<Tested, Failure> {
     let tree = super::base::tree(shop, job.material("base"), context)?;
+    let trouble = host("preparing the tree that a test sees");
     let mut over = Vec::new();
     if let Some(program) = job.try_material("program") {
         let digest = (context.output)(program)?
@@ -88,7 +189,56 @@ pub(super) fn tested(
         [] => None,
         directories => Some(Copies::new(shop, &tree, &over, directories)?),
     };
-    let make = || copies.as_ref().map_or(Ok(()), Copies::make);
+    let over = copies.as_ref().map_or(over.clone(), Copies::outside);
+    // What a run opens is seen in folders that only it looks into.
+    let (stand, own) = match watched {
+        true => (
+            Some(shop.stands.take(&shop.trees, &tree).map_err(&trouble)?),
+            Some(shop.trees.scratch().map_err(&trouble)?),
+        ),
+        false => (None, None),
+    };
+    let mut seen = Vec::new();
+    seen.extend(stand.as_ref().map(|stand| Seen {
+        host: stand.path(),
+        inside: String::new(),
+        writable: false,
+    }));
+    let mut laid = over;
+    if let Some(own) = &own {
+        for (path, file) in &mut laid {
+            let place = own.path().join("over").join(&path);
+            let folder = place.parent().expect("a path in a folder has a parent");
+            std::fs::create_dir_all(folder).map_err(&trouble)?;
+            link(file, &place).map_err(&trouble)?;
+            *file = place;
+        }
+        if !laid.is_empty() {
+            seen.push(Seen {
+                host: own.path().join("over"),
+                inside: String::new(),
+                writable: false,
+            });
+        }
+    }
+    let places = copies.as_ref().map_or(&[][..], Copies::places);
+    seen.extend(places.iter().map(|(path, place)| Seen {
+        host: place.clone(),
+        inside: match path.as_str() {
+            "." => String::new(),
+            path => path.to_string(),
+        },
+        writable: true,
+    }));
+    let watch: RefCell<Option<Watch>> = RefCell::new(None);
+    let make = || {
+        copies.as_ref().map_or(Ok(()), Copies::make)?;
+        if watched {
+            *watch.borrow_mut() = Watch::start(&seen).map_err(&trouble)?;
+        }
+        Ok(())
+    };
+    let shown = stand.as_ref().map_or(tree.clone(), |stand| stand.path());
     let mib = |name: &str| u64::try_from(job.int(name)).unwrap_or(0) << 20;
     let to_file = job.text("report") == Report::File.name();
     let mut collect = vec![SANITIZER_LOG.to_string()];
@@ -100,10 +250,10 @@ pub(super) fn tested(
             "." => TREE.to_string(),
             cwd => format!("{TREE}/{cwd}"),
         },
-        tree: &tree,
+        tree: &shown,
         tree_writable: false,
-        writable: copies.as_ref().map_or(Vec::new(), |c| c.places().to_vec()),
-        over: copies.as_ref().map_or(over.clone(), Copies::outside),
+        writable: places.to_vec(),
+        over: laid,
         out: None,
         binds,
         env,
@@ -128,14 +278,32 @@ pub(super) fn tested(
         before: Some(&make),
     };
     let mut ended = shop.run(&call, context)?;
+    let opened = match (watched, watch.take()) {
+        (false, _) => BTreeSet::new(),
+        (true, Some(watch)) => {
+            let mut opened = watch.stop();
+            // What is not in the tree was made by the run itself.
+            opened.retain(|name| {
+                name == EVERYTHING
+                    || tree.join(name.trim_end_matches('/')).exists()
+                    || call.over.iter().any(|(path, _)| path == name)
+            });
+            opened
+        }
+        (true, None) => BTreeSet::from([EVERYTHING.to_string()]),
+    };
     if to_file {
         report_file(&mut ended);
     }
-    Ok(Tested { ended, token })
+    Ok(Tested {
+        ended,
+        token,
+        opened,
+    })
 }
 
 /// What a run brought back, raw.
-fn document(ended: Ended, token: Option<String>) -> Output {
+fn document(ended: Ended, token: Option<String>, opened: BTreeSet<String>) -> Output {
     let results = match &token {
         Some(token) => reported(&ended.results, token),
         None => ended.results,
@@ -164,6 +332,7 @@ fn document(ended: Ended, token: Option<String>) -> Output {
         stderr: Digest::of(&ended.stderr),
         results: Digest::of(&results),
         sanitizers: Digest::of(&sanitizers),
+        opened,
     };
     Output {
         bytes: artifact::write(&doc),

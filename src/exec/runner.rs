@@ -12,7 +12,9 @@ use regex::bytes::Regex;
 use super::footprint::KeptBuilds;
 use super::libclang::Libclang;
 use super::observe::System;
+use super::opens::Stands;
 use super::recorder;
+use super::run::KeptRuns;
 use super::toolchain::Toolchain;
 use super::trees::Trees;
 use super::{Bind, Command, Ended, Limit, Limits, Sandbox, SandboxError, Status};
@@ -45,6 +47,10 @@ pub struct Workshop {
     pub system: Arc<System>,
     /// Builds that wait for the base that they are.
     pub kept: KeptBuilds,
+    /// Runs that wait for the job that they are.
+    pub runs: KeptRuns,
+    /// Trees as test runs see them.
+    pub stands: Stands,
     /// Held for reading by every command, for writing by one that must run alone.
     alone: RwLock<()>,
 }
@@ -149,6 +155,8 @@ impl Workshop {
             missing_packages: Vec::new(),
             system: Arc::new(System::of_machine()),
             kept: KeptBuilds::default(),
+            runs: KeptRuns::default(),
+            stands: Stands::default(),
             alone: RwLock::new(()),
         })
     }

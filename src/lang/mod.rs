@@ -16,6 +16,7 @@
 //! - [`functions`]: definitions of a file, and what is left out with the reason.
 //! - [`compiled_definitions`], [`intersect`]: the compiler's view and how the two compare.
 //! - [`StrippedUnit`]: what a function's verdict can depend on besides its own text.
+//! - [`Substance`]: what of a unit is in its code, whatever its layout.
 //! - [`locate`]: where the text to be replaced is.
 //! - [`splice`]: verified replacement of ranges.
 //! - [`variant_of`]: from the code in a reply to the text to splice, or to a refusal.
@@ -37,6 +38,7 @@ mod outline;
 mod reality;
 mod scopes;
 mod splice;
+mod substance;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -52,6 +54,7 @@ pub use locate::{FOREIGN, LocateError, alone, locate, occurrences, with_comment}
 pub use normalise::normalised;
 pub use reality::{Intersection, OnlyCompiled, OnlyCompiledReason, Reality, intersect};
 pub use splice::{Splice, SpliceError, splice};
+pub use substance::Substance;
 pub use unit::{CompiledDefinition, Context, StrippedUnit, compiled_definitions, strip_unit};
 pub use variant::{ExtraKind, Note, Refusal, Variant, variant_of};
 

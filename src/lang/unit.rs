@@ -121,7 +121,7 @@ impl Markers {
 
 /// The line and, if it names one, the unescaped file of a line marker: `# 12 "a.c" 1 2` or
 /// `#line 12 "a.c"`.
-fn marker(directive: &[u8]) -> Option<(usize, Option<Vec<u8>>)> {
+pub(super) fn marker(directive: &[u8]) -> Option<(usize, Option<Vec<u8>>)> {
     let (mut word, mut rest) = directive_word(directive);
     if word == b"line" {
         rest = rest.trim_ascii_start();

@@ -28,7 +28,7 @@ pub const FOOTPRINT: Kind = Kind {
 /// The unchanged subject, built in one flavour: a [`BaseDoc`].
 pub const BASE: Kind = Kind {
     name: "oss/base",
-    version: 4,
+    version: 5,
     nature: Nature::Deterministic,
 };
 /// Whether the subject still builds with one function replaced: a [`VerdictDoc`].
@@ -46,15 +46,24 @@ pub const AUDIT: Kind = Kind {
 /// The subject built with a set of functions replaced: a [`ProgramDoc`].
 pub const PROGRAM: Kind = Kind {
     name: "oss/program",
-    version: 1,
+    version: 2,
     nature: Nature::Deterministic,
 };
 /// One shard of the test suite run on a program: a [`RunDoc`].
 pub const RUN: Kind = Kind {
     name: "oss/run",
+    version: 2,
+    nature: Nature::Measured,
+};
+/// A first run of a shard on the unchanged subject, to learn which files of the tree it opens: a
+/// [`RunDoc`] of which only that counts. Any answer is a place to start from.
+pub const READS: Kind = Kind {
+    name: "oss/reads",
     version: 1,
     nature: Nature::Measured,
 };
+/// In [`RunDoc::opened`]: it cannot be said what was opened, so it may be any file.
+pub const EVERYTHING: &str = "*";
 
 /// The compiler's warnings about one function: a [`WarningsDoc`].
 pub const WARNINGS: Kind = Kind {
@@ -97,6 +106,11 @@ pub struct BaseDoc {
     /// base is demanded again with those that were not.
     #[serde(default)]
     pub opened: Opened,
+    /// Of the sanitized flavour: the files of the built tree that are neither as the source brought
+    /// them nor among `files`, with what they hold. Without that for files in which build systems
+    /// write down a time or a machine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub others: BTreeMap<String, Option<Digest>>,
 }
 
 /// Files outside of the tree, named as the sandbox shows them: only names, no contents.
@@ -282,6 +296,9 @@ pub struct RunDoc {
     pub results: Digest,
     /// The sanitizers' own log files, one after another.
     pub sanitizers: Digest,
+    /// What of the tree was opened: files, and folders with a `/` at the end (the root is `/`);
+    /// [`EVERYTHING`] alone if that is not known. Files that the run itself made can be among them.
+    pub opened: BTreeSet<String>,
 }
 
 impl RunDoc {

@@ -1,16 +1,17 @@
 //! The unchanged subject's own results: which cases it has, which of them can be trusted, and which
 //! alerts are its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::artifact::{self, BaseDoc, EndDoc, RUN, RunDoc};
+use super::artifact::{self, EndDoc, READS, RUN, RunDoc};
 use super::inputs::{Settings, Subject};
 use super::iteration::{self, AlertInfo};
 use super::jobs;
-use super::population::{self, FlavourArg};
+use super::population;
+use super::reads::{self, Names, NamesArg, ROUNDS, Reads};
 use super::suite::{suite, way_out};
 use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
@@ -66,15 +67,125 @@ impl Baseline {
     }
 }
 
-/// The runs of the unchanged subject's tests: the shard's place in the suite, the repeat, the job.
-pub fn runs(db: &dyn Db, subject: Subject) -> Result<Vec<(usize, u32, Job)>, Hold> {
-    let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
-    let files = files_identity(&doc, &[]);
+/// The runs of one shard of the unchanged subject, and what they may open.
+#[derive(Clone, PartialEq, Eq)]
+struct Round {
+    reads: Arc<Reads>,
+    jobs: Vec<Job>,
+    /// Whether they have run and opened nothing else.
+    settled: Result<(), Hold>,
+}
+
+/// The last runs of a shard that are known to be wanted: those whose key holds what they open, or
+/// that are missing. Of several ways to start, one that needs no further run goes first.
+#[salsa::tracked(returns(clone))]
+fn round(db: &dyn Db, subject: Subject, at: usize) -> Result<Arc<Round>, Hold> {
+    let shard = &suite(db, subject)?.shards[at];
+    let first_run = || -> Result<Names, Hold> {
+        let job = jobs::first_run(db, subject, shard)?;
+        Ok(read_run(db, db.demand(&job)?)?.opened)
+    };
+    let remembered = subject.reads(db).get(&shard.name);
+    let Some((first, others)) = remembered.and_then(|all| all.split_first()) else {
+        return round_from(db, subject, shard, first_run()?);
+    };
+    let round = round_from(db, subject, shard, first.clone())?;
+    if round.settled.is_ok() {
+        return Ok(round);
+    }
+    for names in others {
+        let other = round_from(db, subject, shard, names.clone())?;
+        if other.settled.is_ok() {
+            return Ok(other);
+        }
+    }
+    Ok(round)
+}
+
+fn round_from(
+    db: &dyn Db,
+    subject: Subject,
+    shard: &Shard,
+    mut names: Names,
+) -> Result<Arc<Round>, Hold> {
+    for n in 0.. {
+        let reads = reads::reads(db, subject, NamesArg::new(db, names.clone()))?;
+        let runs = (0..RUNS).map(|r| jobs::run(db, subject, shard, &reads, None, r));
+        let runs = runs.collect::<Result<Vec<Job>, Hold>>()?;
+        let opened = fold(runs.iter().map(|job| {
+            let run = read_run(db, db.demand(job)?)?;
+            Ok(run.opened)
+        }));
+        let round = |settled| {
+            Arc::new(Round {
+                reads: reads.clone(),
+                jobs: runs.clone(),
+                settled,
+            })
+        };
+        let opened: Names = match opened {
+            Ok(opened) => opened.into_iter().flatten().collect(),
+            Err(hold) => return Ok(round(Err(hold))),
+        };
+        let there = reads::reads(db, subject, NamesArg::new(db, opened))?;
+        if there.names == reads.names || n >= ROUNDS && reads.cover(&there.names) {
+            return Ok(round(Ok(())));
+        }
+        names = Names::clone(&there.names);
+        if n + 1 >= ROUNDS {
+            names.extend(reads.names.iter().cloned());
+        }
+    }
+    unreachable!("the names of all rounds together are at most those of the tree")
+}
+
+/// What a shard of the unchanged subject opens, once all its runs are known.
+#[salsa::tracked(returns(clone))]
+pub fn reads_of(db: &dyn Db, subject: Subject, at: usize) -> Result<Arc<Reads>, Hold> {
+    let round = round(db, subject, at)?;
+    round.settled.clone().map(|()| round.reads.clone())
+}
+
+/// A run of the unchanged subject's tests.
+pub struct BaselineRun {
+    /// The shard's place in the suite.
+    pub shard: usize,
+    /// Which of [`RUNS`]; none for a run that only tells what the shard opens.
+    pub repeat: Option<u32>,
+    /// The job.
+    pub job: Job,
+}
+
+impl BaselineRun {
+    /// `baseline/unit/0`: what an evaluation calls it.
+    pub fn called(&self, shards: &[Shard]) -> String {
+        let shard = &shards[self.shard].name;
+        match self.repeat {
+            Some(repeat) => format!("baseline/{shard}/{repeat}"),
+            None => format!("reads/{shard}"),
+        }
+    }
+}
+
+/// The runs of the unchanged subject's tests, as far as they are known to be wanted.
+pub fn runs(db: &dyn Db, subject: Subject) -> Result<Vec<BaselineRun>, Hold> {
     let mut runs = Vec::new();
-    for (at, shard) in suite(db, subject)?.shards.iter().enumerate() {
-        for repeat in 0..RUNS {
-            let job = jobs::run(db, subject, shard, files, None, repeat)?;
-            runs.push((at, repeat, job));
+    for shard in 0..suite(db, subject)?.shards.len() {
+        match round(db, subject, shard) {
+            Ok(round) => runs.extend(round.jobs.iter().zip(0..).map(|(job, repeat)| BaselineRun {
+                shard,
+                repeat: Some(repeat),
+                job: job.clone(),
+            })),
+            Err(hold) if hold.jobs().iter().any(|job| job.kind() == READS) => {
+                let jobs = hold.jobs().iter().filter(|job| job.kind() == READS);
+                runs.extend(jobs.map(|job| BaselineRun {
+                    shard,
+                    repeat: None,
+                    job: job.clone(),
+                }));
+            }
+            Err(hold) => return Err(hold),
         }
     }
     Ok(runs)
@@ -84,18 +195,19 @@ pub fn runs(db: &dyn Db, subject: Subject) -> Result<Vec<(usize, u32, Job)>, Hol
 #[salsa::tracked(returns(clone))]
 pub fn baseline(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc<Baseline>, Hold> {
     let manifest = subject.rules(db);
-    let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
-    let files = files_identity(&doc, &[]);
     let suite = suite(db, subject)?;
-    let runs = runs(db, subject)?;
-    let outputs = fold(runs.iter().map(|(_, _, job)| db.demand(job)))?;
+    let rounds = fold((0..suite.shards.len()).map(|at| {
+        let round = round(db, subject, at)?;
+        round.settled.clone().map(|()| round)
+    }))?;
+    let jobs = rounds.iter().flat_map(|round| &round.jobs);
+    let outputs = fold(jobs.map(|job| db.demand(job)))?;
     let inputs: Vec<Digest> = outputs
         .iter()
         .copied()
         .chain([
             Digest::of(&manifest.parser_part()),
             Digest::of(&manifest.tests_part()),
-            files,
         ])
         .collect();
     population::recalled(db, "baseline", &inputs, || {
@@ -292,24 +404,6 @@ fn complaint(
         }
         BaselineError::TooFewRuns(_) => format!("`{name}`: {error}"),
     }
-}
-
-/// The digest of everything that is linked: the base's files with those in `changed` in their place.
-pub fn files_identity(base: &BaseDoc, changed: &[artifact::BuiltFile]) -> Digest {
-    let linked: BTreeSet<&String> = base
-        .steps
-        .iter()
-        .map(|s| &s.output)
-        .filter(|p| !p.ends_with(".a"))
-        .collect();
-    let mut files: BTreeMap<&String, Digest> = base
-        .files
-        .iter()
-        .filter(|f| linked.contains(&f.path))
-        .map(|f| (&f.path, f.digest))
-        .collect();
-    files.extend(changed.iter().map(|f| (&f.path, f.digest)));
-    Digest::of(&artifact::write(&files))
 }
 
 /// A run's document.

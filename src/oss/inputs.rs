@@ -10,6 +10,7 @@ use crate::digest::Digest;
 use crate::engine::Db;
 use crate::lang::QuerySet;
 use crate::lang::calibration::Edit;
+use crate::oss::reads::Remembered;
 use crate::subject::Manifest;
 
 /// Where a subject's source tree is.
@@ -37,6 +38,11 @@ pub struct Subject {
     #[default]
     #[returns(ref)]
     pub libclang: Option<Arc<[u8]>>,
+    /// What each shard's tests opened of the tree in earlier runs, the last first, by the shard's
+    /// name: where [`super::reads`] start. For shards that are not in it a first run tells.
+    #[default]
+    #[returns(ref)]
+    pub reads: Arc<Remembered>,
 }
 
 impl Subject {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::artifact::{self, PROGRAM, ProgramDoc, RunDoc};
-use super::baseline::{self, ended, files_identity, read_reports, read_run};
+use super::artifact::{self, BuiltFile, PROGRAM, ProgramDoc, RunDoc};
+use super::baseline::{self, ended, read_reports, read_run};
 use super::case::{self, Case};
 use super::inputs::{Model, Scoring, Settings, Subject};
 use super::jobs;
-use super::population::{self, FlavourArg, FunctionArg};
+use super::population::{self, FunctionArg};
+use super::reads::{self, Names, NamesArg};
 use super::suite::suite;
 use crate::engine::{Db, Hold, fold};
 use crate::job::Job;
@@ -167,17 +168,14 @@ pub struct SetJobs {
 
 /// Derives the jobs of a set.
 pub fn set_jobs(db: &dyn Db, subject: Subject, set: &Set) -> Result<SetJobs, Hold> {
-    let (_, base) = population::base(db, subject, FlavourArg::Sanitized)?;
     let mut jobs = SetJobs {
         program: None,
         built: None,
         runs: Vec::new(),
     };
-    let mut files = files_identity(&base, &[]);
     if !set.replacements.is_empty() {
         let job = jobs::program(db, subject, &set.replacements)?;
         let doc: ProgramDoc = artifact::read(PROGRAM, &db.blob(db.demand(&job)?)?)?;
-        files = files_identity(&base, &doc.files);
         let failed = doc.failed.is_some();
         jobs.program = Some(job);
         jobs.built = Some(doc);
@@ -185,17 +183,42 @@ pub fn set_jobs(db: &dyn Db, subject: Subject, set: &Set) -> Result<SetJobs, Hol
             return Ok(jobs);
         }
     }
-    for shard in &suite(db, subject)?.shards {
-        jobs.runs.push(jobs::run(
-            db,
-            subject,
-            shard,
-            files,
-            jobs.program.clone(),
-            0,
-        )?);
-    }
+    let files = jobs.built.as_ref().map_or(&[][..], |doc| &doc.files);
+    let program = jobs.program.as_ref();
+    let shards = suite(db, subject)?.shards.len();
+    jobs.runs = fold((0..shards).map(|at| run(db, subject, at, (program, files))))?;
     Ok(jobs)
+}
+
+/// The run of a shard on a program, whose key holds all that it opens or that is missing. It starts
+/// from what the unchanged subject opens there.
+fn run(
+    db: &dyn Db,
+    subject: Subject,
+    at: usize,
+    (program, files): (Option<&Job>, &[BuiltFile]),
+) -> Result<Job, Hold> {
+    let shard = &suite(db, subject)?.shards[at];
+    let mut base = baseline::reads_of(db, subject, at)?;
+    loop {
+        let reads = base.with(files);
+        let job = jobs::run(db, subject, shard, &reads, program.cloned(), 0)?;
+        let Ok(output) = db.demand(&job) else {
+            // Whoever needs it demands it.
+            return Ok(job);
+        };
+        let opened = read_run(db, output)?.opened;
+        if reads.cover(&opened) {
+            return Ok(job);
+        }
+        // What is not in the tree was made by the run itself.
+        let there = reads::reads(db, subject, NamesArg::new(db, opened))?;
+        if reads.cover(&there.names) {
+            return Ok(job);
+        }
+        let names: Names = reads.names.union(&there.names).cloned().collect();
+        base = reads::reads(db, subject, NamesArg::new(db, names))?;
+    }
 }
 
 /// An iteration of a model.

@@ -1,12 +1,15 @@
 //! Derives the jobs of OSS-Bench: the one place that says what each output depends on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::artifact::{AUDIT, BASE, COVERAGE, FOOTPRINT, PROGRAM, RUN, SOURCE, VERDICT, WARNINGS};
+use super::artifact::{
+    AUDIT, BASE, COVERAGE, FOOTPRINT, PROGRAM, READS, RUN, SOURCE, VERDICT, WARNINGS,
+};
 use super::environment;
 use super::inputs::Subject;
-use super::population::{self, FlavourArg, Function};
+use super::population::{self, FlavourArg, Function, Text};
+use super::reads::Reads;
 use crate::digest::Digest;
 use crate::engine::{Db, Hold};
 use crate::job::{Job, JobBuilder, Kind, Value};
@@ -277,12 +280,35 @@ pub fn replacement(function: &Function, variant: Digest) -> Replacement {
 }
 
 /// Builds the sanitized subject with a set of functions replaced. The variants are in the store:
-/// each has a verdict.
+/// each has a verdict. Where in its file a function stands is in the key only if a variant may tell.
 pub fn program(db: &dyn Db, subject: Subject, set: &[Replacement]) -> Result<Job, Hold> {
-    let (doc, _) = population::base(db, subject, FlavourArg::Sanitized)?;
+    let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
+    let paths: BTreeSet<&String> = set.iter().map(|r| &r.path).collect();
+    let mut units: Vec<Value> = Vec::new();
+    for unit in &doc.units {
+        if !unit.reads.iter().any(|path| paths.contains(path)) {
+            continue;
+        }
+        let language = population::language_of(subject.rules(db), unit);
+        let text = Text::new(db, unit.preprocessed);
+        let mut parts: Vec<Value> = vec![
+            unit.object.as_str().into(),
+            population::substance(db, language, text)?.digest.into(),
+        ];
+        let inside = set.iter().filter(|r| unit.reads.contains(&r.path));
+        for replacement in inside {
+            let variant = Text::new(db, replacement.variant);
+            if population::is_positional(db, language, variant, text)? {
+                parts.push(unit.preprocessed.into());
+                break;
+            }
+        }
+        units.push(Value::List(parts));
+    }
     let set: Vec<Value> = set.iter().map(Replacement::to_value).collect();
     Ok(Job::of(PROGRAM)
-        .put("base", doc)
+        .put("base", population::skeleton(db, subject)?)
+        .put("units", units)
         .put("set", set)
         // A base that links to the same bytes as before does not say that a variant does.
         .blob(
@@ -294,20 +320,27 @@ pub fn program(db: &dyn Db, subject: Subject, set: &[Replacement]) -> Result<Job
         .done())
 }
 
-/// Runs one shard of the tests. `files` identifies what is run: the digest of the paths and bytes
-/// of everything that was linked. `program` is absent for the unchanged subject.
+/// Runs one shard of the tests. `reads` is what it may open of the tree, with the files of `program`
+/// in it; `program` is absent for the unchanged subject.
 pub fn run(
     db: &dyn Db,
     subject: Subject,
     shard: &Shard,
-    files: Digest,
+    reads: &Reads,
     program: Option<Job>,
     repeat: u32,
 ) -> Result<Job, Hold> {
-    let options = subject.rules(db).sanitizers.options.clone();
-    let mut job = test_run(db, subject, RUN, FlavourArg::Sanitized, shard, options)?
-        .put("files", files)
-        .put("leaks", subject.rules(db).sanitizers.leaks)
+    let products = reads
+        .products
+        .iter()
+        .map(|(path, digest)| Value::List(vec![path.as_str().into(), (*digest).into()]));
+    let mut job = watched(db, subject, RUN, shard)?
+        .blob("reads", reads.held.clone())
+        .put("products", products.collect::<Vec<Value>>())
+        .blob(
+            "environment",
+            environment::of_run(db, subject, FlavourArg::Sanitized, shard)?,
+        )
         .put("repeat", i64::from(repeat));
     if let Some(program) = program {
         job = job.material("program", program);
@@ -315,16 +348,34 @@ pub fn run(
     Ok(job.done())
 }
 
+/// Runs one shard of the tests on the unchanged subject to learn what it opens. Nothing of the tree
+/// is in the key: the answer is where [`super::reads`] start, whatever it is.
+pub fn first_run(db: &dyn Db, subject: Subject, shard: &Shard) -> Result<Job, Hold> {
+    Ok(watched(db, subject, READS, shard)?.done())
+}
+
+/// A run in the sanitized flavour, without what is run.
+fn watched(db: &dyn Db, subject: Subject, kind: Kind, shard: &Shard) -> Result<JobBuilder, Hold> {
+    let options = subject.rules(db).sanitizers.options.clone();
+    let job = test_run(db, subject, kind, FlavourArg::Sanitized, shard, options)?;
+    Ok(job.put("leaks", subject.rules(db).sanitizers.leaks))
+}
+
 /// Runs one shard of the tests on the unchanged subject and counts the lines that it executes.
 pub fn coverage(db: &dyn Db, subject: Subject, shard: &Shard) -> Result<Job, Hold> {
     let (base, _) = population::base(db, subject, FlavourArg::Coverage)?;
-    let none = BTreeMap::new();
-    Ok(
-        test_run(db, subject, COVERAGE, FlavourArg::Coverage, shard, none)?
-            .put("base", base)
-            .blob("toolchain", subject.toolchain(db).clone())
-            .done(),
-    )
+    let (tree, _) = population::snapshot(db, subject)?;
+    let (none, flavour) = (BTreeMap::new(), FlavourArg::Coverage);
+    Ok(test_run(db, subject, COVERAGE, flavour, shard, none)?
+        .put("base", base)
+        // Tests may read any file of the source tree.
+        .put("snapshot", tree)
+        .blob(
+            "environment",
+            environment::of_run(db, subject, flavour, shard)?,
+        )
+        .blob("toolchain", subject.toolchain(db).clone())
+        .done())
 }
 
 /// A run of a shard, without what is run.
@@ -337,10 +388,6 @@ fn test_run(
     options: BTreeMap<String, String>,
 ) -> Result<JobBuilder, Hold> {
     let manifest = subject.rules(db);
-    let (_, snapshot) = (
-        population::base(db, subject, flavour)?,
-        population::snapshot(db, subject)?,
-    );
     let places = Places {
         tree: TREE,
         results: RESULTS_FILE,
@@ -357,8 +404,6 @@ fn test_run(
         .collect();
     let limits = shard.limits;
     Ok(Job::of(kind)
-        // Tests may read any file of the source tree.
-        .put("snapshot", snapshot.0)
         .put("argv", argv)
         .put(
             "cwd",
@@ -377,9 +422,5 @@ fn test_run(
         .put("scratch-mib", i64::from(limits.scratch_mib))
         .put("processes", i64::from(limits.processes))
         .put("file-mib", i64::from(limits.file_mib))
-        .blob(
-            "environment",
-            environment::of_run(db, subject, flavour, shard)?,
-        )
         .material("base", base(db, subject, flavour.into())?))
 }

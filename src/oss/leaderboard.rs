@@ -275,8 +275,8 @@ pub fn entries(
         }
     }
     let shards = &suite(db, subject)?.shards;
-    for (shard, repeat, job) in baseline::runs(db, subject)? {
-        add(at(format!("baseline/{}/{repeat}", shards[shard].name)), job);
+    for run in baseline::runs(db, subject)? {
+        add(at(run.called(shards)), run.job);
     }
     let sample = population::sample(db, settings, subject)?;
     for model in models {

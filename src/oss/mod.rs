@@ -27,6 +27,7 @@ pub mod leaderboard;
 pub mod metrics;
 pub mod outlook;
 pub mod population;
+pub mod reads;
 pub mod scoring;
 pub mod shown;
 pub mod suite;

@@ -91,10 +91,10 @@ pub fn ground(db: &dyn Db, subject: Subject) -> Result<Vec<Entry>, Hold> {
         }
     }
     let shards = &suite(db, subject)?.shards;
-    for (shard, repeat, job) in baseline::runs(db, subject)? {
-        if lacks(db, &job)? {
-            let name = at(format!("baseline/{}/{repeat}", shards[shard].name));
-            out.push(Entry { name, job });
+    for run in baseline::runs(db, subject)? {
+        if lacks(db, &run.job)? {
+            let name = at(run.called(shards));
+            out.push(Entry { name, job: run.job });
         }
     }
     Ok(out)

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::oracle::{self, Wanted};
+use everbench::job::{Job, Value};
+
 use super::synthetic::workbench::{self, Workbench};
 use super::synthetic::{Function, World, model};
 use super::{Settled, settled, small};
@@ -106,11 +108,8 @@ fn names(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|n| n.to_string()).collect()
 }
 
-/// Both test runs of the unchanged subject and of every iteration, and both base builds: what any
-/// edit of the source tree costs today, because a test may read any file of it.
-const TREE: [&str; 3] = ["oss/base", "oss/footprint", "oss/run"];
-/// The same, and the programs, where lines move.
-const LINES: [&str; 4] = ["oss/base", "oss/footprint", "oss/program", "oss/run"];
+/// The builds of the unchanged subject: what any edit of the source tree costs.
+const BUILDS: [&str; 2] = ["oss/base", "oss/footprint"];
 
 #[test]
 fn the_first_evaluation_wants_everything_once() {
@@ -145,20 +144,93 @@ fn nothing_changed_wants_nothing() {
 }
 
 #[test]
-fn a_comment_outside_functions_asks_no_model_and_compiles_no_variant() {
-    let asked = asked(|w| w.files[1].remark = "Another remark, as long as a line.".into());
-    // The compiler sees the same text, so the programs stand; the tests could read the file.
-    assert_eq!(asked.kinds(), TREE);
+fn comments_and_white_space_outside_functions_cost_two_builds_and_nothing_else() {
+    let edits: [fn(&mut World); 4] = [
+        |w| w.files[1].remark = "Another remark, as long as a line.".into(),
+        |w| w.files[1].remark = "Now of\ntwo lines.".into(),
+        |w| w.files[1].blank = 3,
+        |w| w.files.iter_mut().for_each(|f| f.blank += 1),
+    ];
+    for edit in edits {
+        assert_eq!(asked(edit).kinds(), BUILDS);
+    }
 }
 
 #[test]
-fn white_space_between_functions_asks_no_model_and_compiles_no_variant() {
-    let asked = asked(|w| w.files[1].blank = 3);
-    // Lines move, and with them the debug information of every program.
-    assert_eq!(asked.kinds(), LINES);
-    // A remark of two lines does the same.
-    let asked = super::edits::asked(|w| w.files[1].remark = "Now of\ntwo lines.".into());
-    assert_eq!(asked.kinds(), LINES);
+fn documentation_costs_two_builds_and_nothing_else() {
+    let edits: [fn(&mut World); 3] = [
+        |w| drop(w.others.insert("README.md".into(), "Better said.".into())),
+        |w| drop(w.others.insert("doc/more.md".into(), "More.".into())),
+        |w| drop(w.others.remove("README.md")),
+    ];
+    for edit in edits {
+        assert_eq!(asked(edit).kinds(), BUILDS);
+    }
+}
+
+#[test]
+fn what_one_shard_reads_runs_that_shard() {
+    let asked = asked(|w| drop(w.others.insert("data/second.txt".into(), "harder".into())));
+    assert_eq!(asked.kinds(), ["oss/base", "oss/footprint", "oss/run"]);
+    let runs = &asked.wanted["oss/run"];
+    assert!(runs.iter().all(|run| run.contains(" second ")), "{runs:?}");
+    // Of every program there is, and three of the unchanged one.
+    let programs = oracle::footprint(&asked.after)["oss/program"].len();
+    assert_eq!(runs.len(), programs + 3);
+}
+
+/// A test that starts to read another file: its key holds it from the next run on.
+#[test]
+fn a_file_that_a_test_begins_to_read_is_in_its_key_from_then_on() {
+    let before = small();
+    let mut reads_more = before.clone();
+    let mut write = |path: &str, text: &str| {
+        let all = &mut reads_more.others;
+        all.insert(path.into(), text.into());
+    };
+    write("data/first.txt", "data/more.txt");
+    write("data/more.txt", "more");
+    let mut more_changed = reads_more.clone();
+    let more = &mut more_changed.others;
+    more.insert("data/more.txt".into(), "even more".into());
+
+    let Settled { mut workbench, .. } = settled(before.clone());
+    let mut runs = |world: &World| -> Vec<(String, bool)> {
+        workbench.apply(world);
+        let (_, waves) = workbench.settle();
+        let jobs = waves
+            .iter()
+            .flatten()
+            .filter(|j| j.kind().name == "oss/run");
+        let held = |job: &Job| {
+            let (_, bytes) = &job.preimages()[0];
+            String::from_utf8_lossy(bytes).contains("data/more.txt")
+        };
+        let shard = |job: &Job| match job.list("argv").last() {
+            Some(Value::Text(shard)) => shard.clone(),
+            other => panic!("{other:?}"),
+        };
+        jobs.map(|job| (shard(job), held(job))).collect()
+    };
+    let first = runs(&reads_more);
+    // Once with the names that were known, then with the new one; no other shard.
+    let (with, without): (Vec<_>, Vec<_>) = first.iter().partition(|(_, held)| *held);
+    assert_eq!(with.len(), without.len() + programs_of(&before));
+    assert!(first.iter().all(|(shard, _)| shard == "first"), "{first:?}");
+    // Now it is known where to start only to those that remember: the names of the first run of
+    // all are where a process without memory starts, and those runs are there.
+    let second = runs(&more_changed);
+    assert!(
+        !second.is_empty() && second.iter().all(|(_, held)| *held),
+        "{second:?}"
+    );
+    assert_eq!(runs(&reads_more), []);
+    assert_eq!(runs(&before), []);
+}
+
+/// Programs with something replaced.
+fn programs_of(world: &World) -> usize {
+    oracle::footprint(world)["oss/program"].len()
 }
 
 #[test]
@@ -372,7 +444,7 @@ fn another_profile_runs_what_it_adds_and_nothing_when_it_takes_away() {
     let mut full = quick.clone();
     full.profile = Some("full".into());
     let more = wanted(&quick, &full);
-    assert_eq!(more.keys().collect::<Vec<_>>(), ["oss/run"]);
+    assert_eq!(more.keys().collect::<Vec<_>>(), ["oss/reads", "oss/run"]);
     // Of the unchanged program, three runs of each of the five files.
     let runs = &more["oss/run"];
     assert!(runs.len() > 3 * 5);
@@ -392,8 +464,7 @@ fn a_new_file_of_a_group_is_a_new_shard() {
         f.name = format!("{}_too", f.name);
     }
     after.files.push(file);
-    // Tests may read any file of the tree, so all shards run again on another tree; the new one
-    // is among them.
+    // Its functions are in the program that all shards run; the new one is among them.
     let runs = &wanted(&before, &after)["oss/run"];
     for shard in ["first", "second", "src/part000.c", "src/part009.c"] {
         assert!(runs.iter().any(|run| run.contains(shard)), "{shard}");
@@ -402,7 +473,7 @@ fn a_new_file_of_a_group_is_a_new_shard() {
     narrower.tested = Some("src/part00[0-3].c".into());
     assert_eq!(wanted(&before, &narrower), Wanted::new());
     let added = wanted(&narrower, &before);
-    assert_eq!(added.keys().collect::<Vec<_>>(), ["oss/run"]);
+    assert_eq!(added.keys().collect::<Vec<_>>(), ["oss/reads", "oss/run"]);
     let runs = &added["oss/run"];
     assert!(
         runs.iter().all(|run| run.contains("src/part004.c")),

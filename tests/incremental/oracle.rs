@@ -54,6 +54,7 @@ pub fn footprint(world: &World) -> Footprint {
             "oss/base",
             "oss/footprint",
             "oss/program",
+            "oss/reads",
             "oss/run",
             "oss/verdict",
         ]
@@ -66,6 +67,10 @@ pub fn footprint(world: &World) -> Footprint {
         .files
         .iter()
         .map(|f| f.path.clone() + &f.text())
+        .collect();
+    let others = world.others.iter();
+    let others: String = others
+        .map(|(path, text)| format!("{path}: {text}\n"))
         .collect();
     let units: String = world.files.iter().map(unit).collect();
     let built = format!("{units} {}", world.toolchain);
@@ -81,7 +86,7 @@ pub fn footprint(world: &World) -> Footprint {
     let runner = world.runner.as_deref();
     let loads = held(&[[SHARED, LOADED].as_slice(), runner.as_slice()].concat());
     for flavour in ["plain", "sanitized"] {
-        let what = format!("{sources} {}", world.toolchain);
+        let what = format!("{sources} {others} {}", world.toolchain);
         add("oss/footprint", flavour.into(), what.clone());
         let opened = held(&[LINKED, SHARED, LOADED]);
         let why = format!("{what} {headers} {opened}");
@@ -104,13 +109,18 @@ pub fn footprint(world: &World) -> Footprint {
         .map(|f| format!("{} {}", f.path, fakes::symbols(&f.text())))
         .collect();
 
+    // A run may open any file; these do open their own.
+    let data = |shard: &str| world.others.get(&format!("data/{shard}.txt")).cloned();
+    for shard in &world.shards {
+        add("oss/reads", shard.clone(), format!("{runner:?}"));
+    }
     let mut run_all = |what: String, why: String, repeats: u32| {
         for shard in &world.shards {
             for repeat in 0..repeats {
                 add(
                     "oss/run",
                     format!("{what} {shard} {repeat}"),
-                    format!("{why} {sources} {loads}"),
+                    format!("{why} {:?} {loads} {runner:?}", data(shard)),
                 );
             }
         }
@@ -213,8 +223,9 @@ fn system(world: &World) -> String {
     system.to_string()
 }
 
+/// What is in a file's object.
 fn unit(file: &File) -> String {
-    fakes::preprocessed(&file.path, &file.text())
+    fakes::placeless(&fakes::preprocessed(&file.path, &file.text()))
 }
 
 /// What a file says besides bodies, comments and white space.
@@ -261,6 +272,10 @@ fn item(job: &Job) -> String {
         "oss/base" | "oss/footprint" => job.text("flavour").into(),
         "oss/verdict" => replaced_by(&job.inputs()["replace"]),
         "oss/program" => set(job),
+        "oss/reads" => match job.list("argv").last() {
+            Some(Value::Text(shard)) => shard.clone(),
+            _ => panic!("a command"),
+        },
         "oss/run" => {
             let what = job.try_material("program").map_or("nothing".into(), set);
             let Some(Value::Text(shard)) = job.list("argv").last() else {

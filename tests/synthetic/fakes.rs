@@ -1,7 +1,7 @@
 //! Executors that answer at once, for the real kinds. Each output is a function of the job's
 //! inputs, of the same inputs that the real executor's output depends on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everbench::ask::{self, Reply, Request, Stop};
@@ -42,6 +42,7 @@ pub fn registry(world: &World) -> Registry {
     add(artifact::BASE, base);
     add(artifact::VERDICT, |_, job, context| verdict(job, context));
     add(artifact::PROGRAM, |_, job, _| program(job));
+    add(artifact::READS, |_, job, context| run(job, context));
     add(artifact::RUN, |_, job, context| run(job, context));
     add(ask::COMPLETION, |_, job, context| completion(job, context));
     add(case::CALIBRATION, |_, job, context| {
@@ -130,6 +131,14 @@ pub fn preprocessed(path: &str, source: &str) -> String {
     out
 }
 
+/// What of a unit is in its object: its file's name, no comments, no white space around lines, no
+/// positions.
+pub fn placeless(unit: &str) -> String {
+    let lines = unit.lines().map(str::trim);
+    let kept = lines.filter(|line| !line.is_empty());
+    kept.fold(String::new(), |text, line| text + line + "\n")
+}
+
 /// The global symbols of a file.
 pub fn symbols(source: &str) -> String {
     let heads = source.lines().filter_map(|l| l.strip_prefix("int "));
@@ -147,7 +156,11 @@ fn base(world: &World, job: &Job, context: &Context<'_>) -> Result<Output, Failu
     };
     let (mut blobs, mut all) = (Vec::new(), job.text("flavour").as_bytes().to_vec());
     all.extend(job.digest("toolchain").0);
-    for (path, entry) in &snapshot.files {
+    let sources = snapshot
+        .files
+        .iter()
+        .filter(|(path, _)| path.ends_with(".c"));
+    for (path, entry) in sources {
         let source = text(&(context.blob)(entry.digest)?);
         let (unit, symbols) = (preprocessed(path, &source), symbols(&source));
         let object = format!("{path}.o");
@@ -163,7 +176,7 @@ fn base(world: &World, job: &Job, context: &Context<'_>) -> Result<Output, Failu
             preprocessed: Digest::of(unit.as_bytes()),
             symbols: Digest::of(symbols.as_bytes()),
         });
-        all.extend_from_slice(unit.as_bytes());
+        all.extend_from_slice(placeless(&unit).as_bytes());
         blobs.extend([unit.into_bytes(), symbols.into_bytes()]);
     }
     let objects: Vec<String> = doc.units.iter().map(|u| u.object.clone()).collect();
@@ -290,6 +303,25 @@ fn program(job: &Job) -> Result<Output, Failure> {
     })
 }
 
+/// What a shard opens: the test program, its file or its data, and what is named in the data.
+fn opened_by(shard: &str, job: &Job, context: &Context<'_>) -> Result<BTreeSet<String>, Failure> {
+    let snapshot = (context.blob)(job.material("base").digest("snapshot"))?;
+    let snapshot = Snapshot::decode(&snapshot).expect("it was encoded here");
+    let mut opened = BTreeSet::from(["test".to_string()]);
+    let mut open = vec![shard.to_string(), format!("data/{shard}.txt")];
+    while let Some(path) = open.pop() {
+        let Some(entry) = snapshot.files.get(&path) else {
+            continue;
+        };
+        if path.starts_with("data/") {
+            let names = text(&(context.blob)(entry.digest)?);
+            open.extend(names.lines().map(String::from));
+        }
+        opened.insert(path);
+    }
+    Ok(opened)
+}
+
 fn run(job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
     let Value::List(argv) = &job.inputs()["argv"] else {
         panic!("a list of arguments");
@@ -334,6 +366,7 @@ fn run(job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
         stderr: nothing,
         results: Digest::of(results.as_bytes()),
         sanitizers: Digest::of(sanitizers.as_bytes()),
+        opened: opened_by(shard, job, context)?,
     };
     Ok(Output {
         bytes: artifact::write(&doc),

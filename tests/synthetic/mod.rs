@@ -108,6 +108,9 @@ impl File {
 pub struct World {
     /// Unique paths below `src/`.
     pub files: Vec<File>,
+    /// Files that are not compiled. A shard opens `data/SHARD.txt`, and the files that are named in
+    /// its lines.
+    pub others: BTreeMap<String, String>,
     /// Who is asked.
     pub models: Vec<ModelSpec>,
     /// The prompt template's text.
@@ -171,8 +174,14 @@ impl World {
                 .map(|j| Function::new(format!("part{i:03}_step{j:02}"), lines + j % 5, j % 3 == 2))
                 .collect(),
         });
+        let others = [
+            ("README.md", "A project that exists only here."),
+            ("data/first.txt", "what the first shard reads"),
+            ("data/second.txt", "what the second shard reads"),
+        ];
         World {
             files: files.collect(),
+            others: others.map(|(path, text)| (path.into(), text.into())).into(),
             models: (0..models)
                 .map(|i| model(&format!("model{i:02}")))
                 .collect(),
@@ -243,14 +252,16 @@ impl World {
     pub fn tree(&self) -> (Snapshot, Vec<Vec<u8>>) {
         let mut snapshot = Snapshot::default();
         let mut blobs = Vec::new();
-        for file in &self.files {
-            let bytes = file.text().into_bytes();
+        let sources = self.files.iter().map(|file| (&file.path, file.text()));
+        let others = self.others.iter().map(|(path, text)| (path, text.clone()));
+        for (path, text) in sources.chain(others) {
+            let bytes = text.into_bytes();
             let entry = FileEntry {
                 digest: Digest::of(&bytes),
                 executable: false,
                 size: bytes.len() as u64,
             };
-            snapshot.files.insert(file.path.clone(), entry);
+            snapshot.files.insert(path.clone(), entry);
             blobs.push(bytes);
         }
         (snapshot, blobs)

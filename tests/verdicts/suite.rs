@@ -8,7 +8,7 @@ use std::path::Path;
 use everbench::engine::{Db, fold};
 use everbench::oss::artifact::{self, EndDoc, PROGRAM, ProgramDoc, RUN, RunDoc};
 use everbench::oss::inputs::Subject;
-use everbench::oss::population::{self, FlavourArg, FunctionArg};
+use everbench::oss::population::{self, FunctionArg};
 use everbench::oss::{baseline, jobs, suite};
 
 use super::support::*;
@@ -68,8 +68,7 @@ struct Ran {
 /// Runs every shard once, on the unchanged subject or with another `twice`.
 fn run(lab: &mut Lab, twice: Option<&str>) -> BTreeMap<String, Ran> {
     lab.drive(None, |db, settings, subject: Subject| {
-        let (_, base) = population::base(db, subject, FlavourArg::Sanitized)?;
-        let (mut files, mut program) = (baseline::files_identity(&base, &[]), None);
+        let (mut files, mut program) = (Vec::new(), None);
         if let Some(variant) = twice {
             let population = population::population(db, settings, subject)?;
             let function = find(&population, "lib.c:twice");
@@ -82,12 +81,13 @@ fn run(lab: &mut Lab, twice: Option<&str>) -> BTreeMap<String, Ran> {
             let job = jobs::program(db, subject, &set)?;
             let doc: ProgramDoc = artifact::read(PROGRAM, &db.blob(db.demand(&job)?)?)?;
             assert!(doc.failed.is_none(), "{doc:?}");
-            files = baseline::files_identity(&base, &doc.files);
+            files = doc.files;
             program = Some(job);
         }
         let suite = suite::suite(db, subject)?;
-        let ran = suite.shards.iter().map(|shard| {
-            let job = jobs::run(db, subject, shard, files, program.clone(), 0)?;
+        let ran = suite.shards.iter().enumerate().map(|(at, shard)| {
+            let reads = baseline::reads_of(db, subject, at)?.with(&files);
+            let job = jobs::run(db, subject, shard, &reads, program.clone(), 0)?;
             let doc: RunDoc = artifact::read(RUN, &db.blob(db.demand(&job)?)?)?;
             let text = |digest| -> Result<String, everbench::engine::Hold> {
                 Ok(String::from_utf8_lossy(&db.blob(digest)?).into_owned())

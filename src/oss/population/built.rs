@@ -147,3 +147,17 @@ pub fn link_context(db: &dyn Db, subject: Subject) -> Result<Digest, Hold> {
         false => artifact::write(&(symbols, steps, &doc.env)),
     }))
 }
+
+/// The digest of what the sanitized base is made of and made into, without the texts of its units
+/// and without what else lies in its tree: what a program depends on besides the units it compiles.
+#[salsa::tracked(returns(clone))]
+pub fn skeleton(db: &dyn Db, subject: Subject) -> Result<Digest, Hold> {
+    let (_, doc) = base(db, subject, FlavourArg::Sanitized)?;
+    let mut doc = BaseDoc::clone(&doc);
+    for unit in &mut doc.units {
+        unit.preprocessed = Digest([0; 32]);
+    }
+    doc.opened = artifact::Opened::default();
+    doc.others.clear();
+    Ok(Digest::of(&artifact::write(&doc)))
+}

@@ -15,11 +15,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use built::{FlavourArg, base, link_context, snapshot, source};
+pub use built::{FlavourArg, base, link_context, skeleton, snapshot, source};
 pub use drawn::{sample, sample_digest};
 pub use reading::{
-    SharedLanguage, Text, UnitFacts, file_functions, language, languages, readings, unit_facts,
+    SharedLanguage, Text, UnitFacts, file_functions, is_positional, language, languages, readings,
+    substance, unit_facts,
 };
+pub use units::language_of;
 
 pub(super) use drawn::identity;
 pub(super) use extract::{Selected, by, selected};

@@ -9,7 +9,9 @@ use super::built::{FlavourArg, base, snapshot};
 use super::rows::recalled;
 use crate::digest::Digest;
 use crate::engine::{Db, Hold};
-use crate::lang::{self, CompiledDefinition, FileFunctions, Language, LanguageId, StrippedUnit};
+use crate::lang::{
+    self, CompiledDefinition, FileFunctions, Language, LanguageId, StrippedUnit, Substance,
+};
 use crate::oss::inputs::{Settings, Subject};
 use crate::subject::Selection;
 
@@ -115,6 +117,34 @@ pub fn unit_facts<'db>(
         })
     })
     .map(Arc::new)
+}
+
+/// What of a preprocessed unit is in its code.
+#[salsa::tracked(returns(clone))]
+pub fn substance<'db>(
+    db: &'db dyn Db,
+    id: LanguageId,
+    text: Text<'db>,
+) -> Result<Arc<Substance>, Hold> {
+    let digest = text.digest(db);
+    // The tokens of a language are not a matter of its queries.
+    let name = Digest::of(id.name().as_bytes());
+    recalled(db, "substance", &[name, digest], || {
+        Ok(Substance::of(id, &db.blob(digest)?))
+    })
+    .map(Arc::new)
+}
+
+/// Whether what a variant means in a unit may depend on where it stands.
+#[salsa::tracked(returns(clone))]
+pub fn is_positional<'db>(
+    db: &'db dyn Db,
+    id: LanguageId,
+    variant: Text<'db>,
+    unit: Text<'db>,
+) -> Result<bool, Hold> {
+    let substance = substance(db, id, unit)?;
+    Ok(substance.is_positional(id, &db.blob(variant.digest(db))?))
 }
 
 /// Splits the output of `-E -dD` into the text, its lines where they were, and the definitions.

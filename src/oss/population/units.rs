@@ -110,7 +110,7 @@ impl Units {
 }
 
 /// The language in which a unit is read: what its compiler is for, else that of its source.
-fn language_of(manifest: &Manifest, unit: &Unit) -> LanguageId {
+pub fn language_of(manifest: &Manifest, unit: &Unit) -> LanguageId {
     let compiler = LanguageId::all().find(|l| *l != LanguageId::C && l.facts().tool == unit.tool);
     let own = || manifest.functions.language_of(&unit.source);
     compiler.or_else(own).unwrap_or(LanguageId::C)
