@@ -51,6 +51,11 @@ impl Stands {
         })
     }
 
+    /// How many stands lie ready.
+    pub fn ready(&self) -> usize {
+        self.lock().values().map(Vec::len).sum()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Vec<tempfile::TempDir>>> {
         self.0
             .lock()

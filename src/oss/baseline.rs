@@ -10,7 +10,7 @@ use super::artifact::{self, EndDoc, READS, RUN, RunDoc};
 use super::inputs::{Settings, Subject};
 use super::iteration::{self, AlertInfo};
 use super::jobs;
-use super::population;
+use super::population::{self, FlavourArg};
 use super::reads::{self, Names, NamesArg, ROUNDS, Reads};
 use super::suite::{suite, way_out};
 use crate::digest::Digest;
@@ -80,6 +80,8 @@ struct Round {
 /// that are missing. Of several ways to start, one that needs no further run goes first.
 #[salsa::tracked(returns(clone))]
 fn round(db: &dyn Db, subject: Subject, at: usize) -> Result<Arc<Round>, Hold> {
+    // Without it there is nothing to run, and what is wrong with it is to be said.
+    population::base(db, subject, FlavourArg::Sanitized)?;
     let shard = &suite(db, subject)?.shards[at];
     let first_run = || -> Result<Names, Hold> {
         let job = jobs::first_run(db, subject, shard)?;
@@ -167,6 +169,23 @@ impl BaselineRun {
     }
 }
 
+/// The first runs that told what shards open, as far as there are any: names start from there where
+/// nothing is remembered.
+pub fn first_runs(db: &dyn Db, subject: Subject) -> Result<Vec<BaselineRun>, Hold> {
+    let mut runs = Vec::new();
+    for (shard, it) in suite(db, subject)?.shards.iter().enumerate() {
+        let job = jobs::first_run(db, subject, it)?;
+        if db.demand(&job).is_ok() {
+            runs.push(BaselineRun {
+                shard,
+                repeat: None,
+                job,
+            });
+        }
+    }
+    Ok(runs)
+}
+
 /// The runs of the unchanged subject's tests, as far as they are known to be wanted.
 pub fn runs(db: &dyn Db, subject: Subject) -> Result<Vec<BaselineRun>, Hold> {
     let mut runs = Vec::new();
@@ -177,6 +196,7 @@ pub fn runs(db: &dyn Db, subject: Subject) -> Result<Vec<BaselineRun>, Hold> {
                 repeat: Some(repeat),
                 job: job.clone(),
             })),
+            // What it opens is to be learnt first.
             Err(hold) if hold.jobs().iter().any(|job| job.kind() == READS) => {
                 let jobs = hold.jobs().iter().filter(|job| job.kind() == READS);
                 runs.extend(jobs.map(|job| BaselineRun {

@@ -275,7 +275,8 @@ pub fn entries(
         }
     }
     let shards = &suite(db, subject)?.shards;
-    for run in baseline::runs(db, subject)? {
+    let first = baseline::first_runs(db, subject)?;
+    for run in first.into_iter().chain(baseline::runs(db, subject)?) {
         add(at(run.called(shards)), run.job);
     }
     let sample = population::sample(db, settings, subject)?;
