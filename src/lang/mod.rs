@@ -17,6 +17,7 @@
 //! - [`compiled_definitions`], [`intersect`]: the compiler's view and how the two compare.
 //! - [`StrippedUnit`]: what a function's verdict can depend on besides its own text.
 //! - [`Substance`]: what of a unit is in its code, whatever its layout.
+//! - [`placeless`]: a preprocessed unit in which no line depends on what stands around it.
 //! - [`locate`]: where the text to be replaced is.
 //! - [`splice`]: verified replacement of ranges.
 //! - [`variant_of`]: from the code in a reply to the text to splice, or to a refusal.
@@ -35,6 +36,7 @@ mod locate;
 mod mask;
 mod normalise;
 mod outline;
+mod placeless;
 mod reality;
 mod scopes;
 mod splice;
@@ -52,6 +54,7 @@ pub use functions::{
 pub use language::{Language, Queries, QueryFault, QuerySet, QueryTexts};
 pub use locate::{FOREIGN, LocateError, alone, locate, occurrences, with_comment};
 pub use normalise::normalised;
+pub use placeless::{BODY, Placed, placeless, source_line};
 pub use reality::{Intersection, OnlyCompiled, OnlyCompiledReason, Reality, intersect};
 pub use splice::{Splice, SpliceError, splice};
 pub use substance::Substance;

@@ -3,6 +3,7 @@
 mod calibration;
 mod cpp;
 mod functions;
+mod placeless;
 mod unit;
 mod variant;
 
