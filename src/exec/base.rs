@@ -10,7 +10,7 @@ use super::footprint::{self, Kept, environment_of, sound};
 use super::products::{Made, Products, products};
 use super::runner::{Call, Workshop, compiler_limits, end_doc, host, stable_log};
 use super::{Bind, Limits, Sandbox, Status};
-use super::{commands, examine, recorder};
+use super::{commands, examine, placeless, recorder};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
@@ -217,6 +217,7 @@ pub fn build(shop: &Workshop, job: &Job, context: &Context<'_>) -> Result<Built,
     Ok(Built {
         doc: BaseDoc {
             broken: None,
+            placeless: is_placeless(job),
             units,
             steps: products.steps,
             files,
@@ -312,6 +313,9 @@ fn run_phases(
         let mut env = env.clone();
         if *phase == "build" {
             env.insert(recorder::ACTIVE.into(), mode.into());
+            if mode == recorder::RECORDING && is_placeless(job) {
+                env.insert(placeless::PLACELESS.into(), placeless::AFTER.into());
+            }
             let globs = texts(job.list("harness"));
             if !globs.is_empty() {
                 env.insert(recorder::HARNESS.into(), globs.join("\n"));
@@ -345,6 +349,11 @@ fn run_phases(
         }
     }
     Ok(None)
+}
+
+/// Whether objects are made without places: only what is run with sanitizers tells where it is.
+fn is_placeless(job: &Job) -> bool {
+    job.text("flavour") == Flavour::Sanitized.name()
 }
 
 /// The environment that the subject's manifest gives its build. Recorded commands are run again in
@@ -429,9 +438,10 @@ fn restore(
     let lost = |path: &str| products.lost.contains_key(path);
     let compile = |unit: &Unit| {
         let argv = commands::compile_to(unit, &commands::out_path(&unit.object));
+        let placeless = is_placeless(job) && unit.placed.is_none();
         (
             unit.object.clone(),
-            unit.tool.clone(),
+            placeless::compiler(shop, &unit.tool, placeless),
             unit.cwd.clone(),
             argv,
         )
@@ -440,7 +450,7 @@ fn restore(
         let argv = commands::retarget(step);
         (
             step.output.clone(),
-            step.tool.clone(),
+            placeless::compiler(shop, &step.tool, false),
             step.cwd.clone(),
             argv,
         )
@@ -456,12 +466,14 @@ fn restore(
         let folder = file.parent().expect("a path in a folder has a parent");
         std::fs::create_dir_all(folder).map_err(host("making a scratch folder"))?;
         hand_over(shop, out)?;
-        let program = shop.tools.tool(&tool).display().to_string();
+        let mut env = environment(job);
+        env.extend(tool.env);
         let call = Call {
             cwd,
             out: Some(out),
-            env: environment(job),
-            ..Call::on(tree, [vec![program], args].concat())
+            binds: tool.binds,
+            env,
+            ..Call::on(tree, [vec![tool.program], args].concat())
         };
         shop.run(&call, context)?;
         // What is made in several steps goes on from here; the tree has the last state.

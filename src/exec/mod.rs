@@ -13,6 +13,7 @@
 //! - `runner`: what the executors share; `toolchain`, `packages`; `trees`: the cache of what can be made again
 //! - `base`, recorded by `recorder`, understood by `commands` and `products`, looked at by
 //!   `examine`: the unchanged subject
+//! - `placeless`: objects in which nothing says where in a file a function stands
 //! - `footprint`: which files of the system a build opens; `observe`: what these hold
 //! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests, with `writable`
 //! - `libclang`, asked in `libclang_worker`: the functions that a compiler sees
@@ -34,6 +35,7 @@ pub mod libclang_worker;
 pub mod observe;
 mod opens;
 pub mod packages;
+pub mod placeless;
 mod products;
 pub mod program;
 pub mod recorder;

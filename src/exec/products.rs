@@ -28,6 +28,9 @@ pub struct Made {
     pub after: Digest,
     /// What it read, objects and libraries only: index of the argument, path, bytes.
     pub inputs: Vec<(usize, String, Digest)>,
+    /// Why it could not be made without places, where it should have been.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed: Option<String>,
 }
 
 /// How a command makes a file.
@@ -360,6 +363,7 @@ fn unit(made: &Made, source: &str, object: &str) -> Unit {
         harness: recorded.harness,
         preprocessed: Digest::of(b""),
         symbols: Digest::of(b""),
+        placed: made.placed.clone(),
     }
 }
 

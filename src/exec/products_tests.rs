@@ -30,6 +30,7 @@ impl World {
                 before: files.get(output).map(digest),
                 after: digest(&text),
                 inputs,
+                placed: None,
             };
         match understand(&recorded, &|path| files.contains_key(path)) {
             Understood::Nothing => panic!("{line}"),

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use super::commands::{self, Part, Recorded, Understood};
+use super::placeless;
 use super::products::{Made, Work};
 use crate::digest::Digest;
 use crate::lang::LanguageId;
@@ -75,7 +76,14 @@ fn act(tool: &'static str, real: &OsString, mut args: Vec<OsString>) -> Result<E
     if matches!(tool, "cc" | "c++") && std::env::var_os(CLANG).is_some() {
         args.retain(|arg| !CLANG_DOES.iter().any(|word| arg == word));
     }
+    let without_places = std::env::var_os(placeless::PLACELESS);
     let Some(mode) = std::env::var_os(ACTIVE) else {
+        if without_places.is_some_and(|how| how == placeless::ONLY)
+            && let Ok(argv) = expanded(args.clone())
+            && placeless::compile(|| real_tool(real), tool, &argv).is_ok()
+        {
+            return Ok(ExitCode::SUCCESS);
+        }
         let error = real_tool(real)?.args(&args).exec();
         return Err(format!("cannot run {}: {error}", real.to_string_lossy()));
     };
@@ -89,6 +97,7 @@ fn act(tool: &'static str, real: &OsString, mut args: Vec<OsString>) -> Result<E
         tool,
         real,
         recording: mode == RECORDING,
+        placeless: without_places.is_some_and(|how| how == placeless::AFTER),
     };
     if !matches!(tool, "cc" | "c++") {
         return job.run(argv, &cwd, false);
@@ -169,6 +178,8 @@ struct Job<'a> {
     tool: &'static str,
     real: &'a OsString,
     recording: bool,
+    /// Objects are made again without places.
+    placeless: bool,
 }
 
 impl Job<'_> {
@@ -208,6 +219,11 @@ impl Job<'_> {
         }
         let mut lines = Vec::new();
         for mut made in planned {
+            if self.placeless && matches!(made.work, Work::Compile(_)) {
+                let argv = &made.recorded.argv;
+                let again = placeless::compile(|| real_tool(self.real), self.tool, argv);
+                made.placed = again.err();
+            }
             if made.work != Work::Extract {
                 let Some(after) = digest(&made.output) else {
                     continue;
@@ -239,6 +255,7 @@ fn plan(recorded: &Recorded) -> Vec<Made> {
             output,
             after: Digest::of(b""),
             inputs,
+            placed: None,
         }
     };
     if recorded.tool == "ar" && commands::extracts(recorded) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::base::{hand_over, snapshot};
 use super::commands;
+use super::placeless::{self, Compiler};
 use super::runner::{Call, Workshop, host};
 use super::{Ended, Status};
 use crate::digest::Digest;
@@ -116,7 +117,7 @@ impl<'a> Replay<'a> {
             let cached = self.shop.trees.object(&self.object_key(unit));
             if !cached.exists() {
                 let argv = commands::compile_to(unit, &out);
-                let stuck = self.replay(Stage::Compile, &unit.tool, &unit.cwd, argv, &self.over)?;
+                let stuck = self.compile(unit, argv)?;
                 if let Some(stuck) = stuck {
                     return Ok(Err(stuck));
                 }
@@ -190,6 +191,15 @@ impl<'a> Replay<'a> {
         Ok(file)
     }
 
+    /// Compiles a unit as the base did.
+    fn compile(&self, unit: &Unit, args: Vec<String>) -> Result<Option<Stuck>, Failure> {
+        let placeless = self.doc.placeless && unit.placed.is_none();
+        let compiler = placeless::compiler(self.shop, &unit.tool, placeless);
+        let (mut argv, ended) = self.command_by(compiler, &unit.cwd, args, &self.over)?;
+        argv[0] = self.shop.tools.tool(&unit.tool).display().to_string();
+        Ok(stuck(Stage::Compile, &argv, ended))
+    }
+
     fn replay(
         &self,
         stage: Stage,
@@ -199,14 +209,7 @@ impl<'a> Replay<'a> {
         over: &[(String, PathBuf)],
     ) -> Result<Option<Stuck>, Failure> {
         let (argv, ended) = self.command(tool, cwd, args, over)?;
-        if ended.status == Status::Exited(0) {
-            return Ok(None);
-        }
-        Ok(Some(Stuck {
-            stage,
-            command: argv.join(" "),
-            ended,
-        }))
+        Ok(stuck(stage, &argv, ended))
     }
 
     fn command(
@@ -216,19 +219,40 @@ impl<'a> Replay<'a> {
         args: Vec<String>,
         over: &[(String, PathBuf)],
     ) -> Result<(Vec<String>, Ended), Failure> {
-        let program = self.shop.tools.tool(tool).display().to_string();
+        let tool = placeless::compiler(self.shop, tool, false);
+        self.command_by(tool, cwd, args, over)
+    }
+
+    fn command_by(
+        &self,
+        tool: Compiler,
+        cwd: &str,
+        args: Vec<String>,
+        over: &[(String, PathBuf)],
+    ) -> Result<(Vec<String>, Ended), Failure> {
         let out = self.out();
+        let mut env = self.doc.env.clone();
+        env.extend(tool.env);
         let call = Call {
             cwd: cwd.to_string(),
             over: over.to_vec(),
             out: Some(&out),
-            env: self.doc.env.clone(),
+            binds: tool.binds,
+            env,
             limits: self.shop.limits,
-            ..Call::on(&self.tree, [vec![program], args].concat())
+            ..Call::on(&self.tree, [vec![tool.program], args].concat())
         };
         let ended = self.shop.run(&call, self.context)?;
         Ok((call.argv, ended))
     }
+}
+
+fn stuck(stage: Stage, argv: &[String], ended: Ended) -> Option<Stuck> {
+    (ended.status != Status::Exited(0)).then(|| Stuck {
+        stage,
+        command: argv.join(" "),
+        ended,
+    })
 }
 
 /// A spliced file also stands for the copies that the build made of it. Symbolic links lead to it

@@ -28,7 +28,7 @@ pub const FOOTPRINT: Kind = Kind {
 /// The unchanged subject, built in one flavour: a [`BaseDoc`].
 pub const BASE: Kind = Kind {
     name: "oss/base",
-    version: 5,
+    version: 6,
     nature: Nature::Deterministic,
 };
 /// Whether the subject still builds with one function replaced: a [`VerdictDoc`].
@@ -46,7 +46,7 @@ pub const AUDIT: Kind = Kind {
 /// The subject built with a set of functions replaced: a [`ProgramDoc`].
 pub const PROGRAM: Kind = Kind {
     name: "oss/program",
-    version: 2,
+    version: 3,
     nature: Nature::Deterministic,
 };
 /// One shard of the test suite run on a program: a [`RunDoc`].
@@ -84,6 +84,10 @@ pub const COVERAGE: Kind = Kind {
 pub struct BaseDoc {
     /// Why it does not build, if it does not; the rest is then empty.
     pub broken: Option<BrokenBuild>,
+    /// Whether the objects were compiled from text without places (`lang::placeless`): then the
+    /// programs tell lines that are counted from each function's brace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub placeless: bool,
     /// The recorded compilations, in the order of their source files.
     pub units: Vec<Unit>,
     /// The recorded archive and link commands, in the order they ran.
@@ -179,6 +183,10 @@ pub struct Unit {
     pub preprocessed: Digest,
     /// The global symbols of the object, as `nm` lists them: kind and name, sorted.
     pub symbols: Digest,
+    /// Why the object tells lines of the file, though those of its base do not: see
+    /// [`BaseDoc::placeless`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed: Option<String>,
 }
 
 /// One recorded command that makes a file of other files.

@@ -222,12 +222,15 @@ pub fn baseline(db: &dyn Db, settings: Settings, subject: Subject) -> Result<Arc
     }))?;
     let jobs = rounds.iter().flat_map(|round| &round.jobs);
     let outputs = fold(jobs.map(|job| db.demand(job)))?;
+    // Where alerts are is read from the source.
+    let (tree, _) = population::snapshot(db, subject)?;
     let inputs: Vec<Digest> = outputs
         .iter()
         .copied()
         .chain([
             Digest::of(&manifest.parser_part()),
             Digest::of(&manifest.tests_part()),
+            tree,
         ])
         .collect();
     population::recalled(db, "baseline", &inputs, || {

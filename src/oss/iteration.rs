@@ -1,6 +1,6 @@
 //! One iteration: a set of functions replaced at once, built, tested, watched by sanitizers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use super::baseline::{self, ended, read_reports, read_run};
 use super::case::{self, Case};
 use super::inputs::{Model, Scoring, Settings, Subject};
 use super::jobs;
+use super::places::{Sources, tree_path};
 use super::population::{self, FunctionArg};
 use super::reads::{self, Names, NamesArg};
 use super::suite::suite;
@@ -18,7 +19,6 @@ use crate::job::Job;
 use crate::lang;
 use crate::logs::{self, Class};
 use crate::oss::artifact::Replacement;
-use crate::oss::layout::in_tree;
 use crate::stats::mix;
 
 /// What is known of an alert, for people and for the penalty.
@@ -34,7 +34,7 @@ pub struct AlertInfo {
     pub function: String,
     /// The file, relative to the tree.
     pub file: String,
-    /// The line, in the tree with the variants in it.
+    /// The line, in the tree with the variants in it; 0 when it is not known.
     pub line: u32,
 }
 
@@ -334,35 +334,12 @@ pub fn alerts(
     if scan.alerts.is_empty() {
         return Ok((BTreeMap::new(), scan.unparsed.len() as u64));
     }
-    let cwd = crate::oss::layout::TREE;
-    let mut texts: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
-    let files: BTreeSet<String> = scan
-        .alerts
-        .iter()
-        .flat_map(|a| {
-            a.frames
-                .iter()
-                .filter_map(|f| f.file.clone())
-                .chain(a.location.iter().map(|l| l.file.clone()))
-        })
-        .collect();
-    for file in files {
-        if let Some(path) = tree_path(cwd, &file) {
-            let text = spliced(db, settings, subject, &path, set)?;
-            texts.insert(file, text);
-        }
-    }
-    let line_text = |file: &str, line: u32| {
-        let text = texts.get(file)?.as_ref()?;
-        let line = text
-            .split(|b| *b == b'\n')
-            .nth(line.checked_sub(1)? as usize)?;
-        Some(String::from_utf8_lossy(line).into_owned())
-    };
-    let own = |file: &str| texts.get(file).is_some_and(Option::is_some);
+    let sources = Sources::read(db, settings, subject, &scan.alerts, set)?;
+    let own = |file: &str| sources.has(file);
     let mut found = BTreeMap::new();
     for alert in &scan.alerts {
-        let id = logs::unique_key(alert, own, line_text);
+        let alert = sources.placed(alert);
+        let id = logs::unique_key(&alert, own, |file, line| sources.line(file, line));
         let top = alert.top_project_frame(own);
         let place = alert
             .location
@@ -378,79 +355,12 @@ pub fn alerts(
                 kind: alert.kind.clone(),
                 class: alert.class,
                 function: top.and_then(|f| f.function.clone()).unwrap_or_default(),
-                file: tree_path(cwd, &file).unwrap_or(file),
+                file: tree_path(&file).unwrap_or(file),
                 line,
             },
         );
     }
     Ok((found, scan.unparsed.len() as u64))
-}
-
-/// Reports name files as the compiler was told: absolute, or relative to where it ran, which for
-/// a build folder directly below the root resolves like this.
-fn tree_path(cwd: &str, file: &str) -> Option<String> {
-    let file = file.trim_start_matches("../");
-    in_tree(cwd, file)
-}
-
-/// The bytes of a source file with the replacements of `set` in it; nothing if it is no source.
-fn spliced(
-    db: &dyn Db,
-    settings: Settings,
-    subject: Subject,
-    path: &str,
-    set: &[Replacement],
-) -> Result<Option<Vec<u8>>, Hold> {
-    let Some((path, digest)) = population::source(db, subject, path)? else {
-        return Ok(None);
-    };
-    let source = db.blob(digest)?;
-    let here: Vec<&Replacement> = set.iter().filter(|r| r.path == path).collect();
-    if here.is_empty() {
-        return Ok(Some(source.to_vec()));
-    }
-    let functions = population::file_functions(
-        db,
-        settings,
-        here[0].language,
-        population::Text::new(db, digest),
-    )?;
-    let mut edits = Vec::new();
-    for r in here {
-        let function = (r.name.as_str(), r.ordinal as usize);
-        let original = || db.blob(r.original).map_err(Unplaced::Hold);
-        let range = lang::locate(&functions, &source, function, original).map_err(|e| match e {
-            Unplaced::Hold(hold) => hold,
-            Unplaced::Text(e) => unfit(&path, &e),
-        })?;
-        edits.push(lang::Splice {
-            range,
-            expected: r.original,
-            replacement: db.blob(r.variant)?.to_vec(),
-        });
-    }
-    lang::splice(&source, &edits)
-        .map(Some)
-        .map_err(|e| unfit(&path, &e))
-}
-
-/// Why the place of a replacement is not known.
-enum Unplaced {
-    Hold(Hold),
-    Text(lang::LocateError),
-}
-
-impl From<lang::LocateError> for Unplaced {
-    fn from(e: lang::LocateError) -> Unplaced {
-        Unplaced::Text(e)
-    }
-}
-
-fn unfit(path: &str, e: &dyn std::fmt::Display) -> Hold {
-    Hold::broken(
-        format!("{path}: {e}"),
-        "this is a fault in everbench; please report it",
-    )
 }
 
 /// What identifies an iteration's program and runs, for manifests and for `show`, with what they

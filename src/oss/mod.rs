@@ -4,7 +4,7 @@
 //! `inputs` are set by the application; `population`, `case`, `suite`, `baseline`, `iteration` and
 //! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
 //! what they demand, `artifact` and `compiled` say what comes back, `layout` where things are in the
-//! sandbox; `extractors` puts the two ways to find functions side by side; `check` is about the
+//! sandbox; `places` which lines of which files alerts mean; `extractors` puts the two ways to find functions side by side; `check` is about the
 //! subject itself, `outlook` about what an evaluation lacks,
 //! `changes` how two jobs differ; `shown` is what a task shows a model of a function, `metrics` what is measured
 //! beside the three
@@ -26,6 +26,7 @@ pub mod layout;
 pub mod leaderboard;
 pub mod metrics;
 pub mod outlook;
+mod places;
 pub mod population;
 pub mod reads;
 pub mod scoring;

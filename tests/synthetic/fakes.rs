@@ -175,6 +175,7 @@ fn base(world: &World, job: &Job, context: &Context<'_>) -> Result<Output, Failu
             harness: false,
             preprocessed: Digest::of(unit.as_bytes()),
             symbols: Digest::of(symbols.as_bytes()),
+            placed: None,
         });
         all.extend_from_slice(placeless(&unit).as_bytes());
         blobs.extend([unit.into_bytes(), symbols.into_bytes()]);

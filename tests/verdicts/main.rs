@@ -9,6 +9,7 @@ mod clang;
 mod cpp;
 mod environment;
 mod hostile;
+mod placeless;
 mod shapes;
 mod strict;
 mod suite;

@@ -2,8 +2,10 @@
 //! the preprocessor, with other outputs. Pure; nothing is run here.
 //!
 //! `words` reads a command line, `understand` says what it makes of what, `split` takes a command
-//! that compiles and links apart, `rewrite` gives the commands that are replayed.
+//! that compiles and links apart, `rewrite` gives the commands that are replayed, `placeless` those
+//! between which a text is freed of places.
 
+mod placeless;
 mod rewrite;
 mod split;
 #[cfg(test)]
@@ -13,6 +15,7 @@ mod words;
 
 use serde::{Deserialize, Serialize};
 
+pub use placeless::{Halves, halves};
 pub use rewrite::{
     compile_to, diagnosed, only, out_path, preprocess, reached, relocate, retarget, syntax_only,
 };

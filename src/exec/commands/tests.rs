@@ -42,6 +42,7 @@ fn unit(line: &str) -> Unit {
         harness: false,
         preprocessed: crate::digest::Digest::of(b""),
         symbols: crate::digest::Digest::of(b""),
+        placed: None,
     }
 }
 

@@ -162,7 +162,7 @@ fn piece(kind: u8, id: usize, body: &[u8]) -> Piece {
                 lines.push((text, 1 + n as u32));
             }
             // The brace stands where the last parameter does, or on a line of its own.
-            if kind % 2 == 0 {
+            if kind.is_multiple_of(2) {
                 lines.push((format!("    int {}) {{", word(head)), 1 + head as u32));
             } else {
                 lines.push((format!("    int {})", word(head)), 1 + head as u32));
@@ -285,8 +285,8 @@ proptest! {
             let lines = told(&text);
             for (piece, _, _) in &all {
                 for (text, line) in &piece.lines {
-                    let word = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-                    let word = word.filter(|w| w.starts_with('w')).next_back();
+                    let mut word = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+                    let word = word.rfind(|w| w.starts_with('w'));
                     if let (Some(word), 1..) = (word, line) {
                         prop_assert_eq!(lines[word], *line, "{} in\n{}", word, one);
                     }

@@ -26,6 +26,7 @@ pub use units::language_of;
 pub(super) use drawn::identity;
 pub(super) use extract::{Selected, by, selected};
 pub(super) use rows::{recall, recalled, remember};
+pub(super) use units::compiled_lines;
 
 use crate::digest::Digest;
 use crate::engine::{Db, Hold};

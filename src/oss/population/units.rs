@@ -109,6 +109,32 @@ impl Units {
     }
 }
 
+/// Name and line of each function of a file that a unit of `doc` compiles.
+pub(in crate::oss) fn compiled_lines(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    doc: &BaseDoc,
+    path: &str,
+) -> Result<BTreeSet<(String, usize)>, Hold> {
+    let manifest = subject.rules(db);
+    let mut lines = BTreeSet::new();
+    for unit in &doc.units {
+        if !unit.reads.iter().any(|read| read == path) {
+            continue;
+        }
+        let text = Text::new(db, unit.preprocessed);
+        let facts = unit_facts(db, settings, language_of(manifest, unit), text)?;
+        let is_here = |d: &&CompiledDefinition| {
+            let file = layout::in_tree(&unit.cwd, &d.file);
+            file.is_some_and(|f| f == path || doc.copies.get(&f).is_some_and(|of| of == path))
+        };
+        let here = facts.definitions.iter().filter(is_here);
+        lines.extend(here.map(|d| (d.name.clone(), d.line)));
+    }
+    Ok(lines)
+}
+
 /// The language in which a unit is read: what its compiler is for, else that of its source.
 pub fn language_of(manifest: &Manifest, unit: &Unit) -> LanguageId {
     let compiler = LanguageId::all().find(|l| *l != LanguageId::C && l.facts().tool == unit.tool);
