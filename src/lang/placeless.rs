@@ -116,8 +116,10 @@ pub fn placeless(language: LanguageId, preprocessed: &[u8]) -> Result<Vec<u8>, P
                 first: i,
                 last: cuts.last(&o, i),
                 file: reader.here.file,
+                start: reader.here.line,
                 from: reader.here.line,
                 to: 1,
+                elsewhere: false,
             };
             writer.line(&declaration.relative(&reader.here), true);
         } else if cuts.braces.contains(&i) && reader.here.file == declaration.file {
@@ -125,6 +127,7 @@ pub fn placeless(language: LanguageId, preprocessed: &[u8]) -> Result<Vec<u8>, P
             declaration.to = i64::from(BODY);
             writer.line(&declaration.relative(&reader.here), true);
         } else {
+            declaration.notice(&reader.here);
             let moved = writer.line(&declaration.relative(&reader.here), false);
             writer.space(between, moved);
         }
@@ -333,15 +336,23 @@ struct Declaration<'s> {
     first: usize,
     last: usize,
     file: &'s [u8],
+    /// Its first line.
+    start: i64,
     /// This line of the file ...
     from: i64,
     /// ... is told as this one.
     to: i64,
+    /// A `#line` in it leads to before its start: what follows has lines that somebody gave it.
+    elsewhere: bool,
 }
 
 impl Declaration<'_> {
+    fn notice(&mut self, place: &Place<'_>) {
+        self.elsewhere |= place.file == self.file && place.line < self.start;
+    }
+
     fn relative<'s>(&self, place: &Place<'s>) -> Place<'s> {
-        match place.file == self.file {
+        match place.file == self.file && !self.elsewhere {
             true => place.on((place.line - self.from + self.to).max(1)),
             false => place.clone(),
         }

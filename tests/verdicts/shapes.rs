@@ -213,10 +213,15 @@ fn whatever_way_a_program_is_built_verdicts_are_the_builds_own() {
 fn what_cannot_be_followed_is_told_and_counted() {
     let dir = project();
     let mut lab = Lab::open(MANIFEST, dir.path(), None);
-    let (doc, population) = lab.drive(None, |db, settings, subject| {
+    let (doc, population, sanitized) = lab.drive(None, |db, settings, subject| {
         let (_, doc) = population::base(db, subject, FlavourArg::Plain)?;
-        Ok((doc, population::population(db, settings, subject)?))
+        let (_, sanitized) = population::base(db, subject, FlavourArg::Sanitized)?;
+        let population = population::population(db, settings, subject)?;
+        Ok((doc, population, sanitized))
     });
+    // What the build threw away is made again as it was, without places too.
+    assert!(sanitized.placeless && sanitized.units.iter().all(|u| u.placed.is_none()));
+    assert_eq!(sanitized.untracked, doc.untracked);
     insta::assert_json_snapshot!(doc.untracked, @r#"
     [
       {

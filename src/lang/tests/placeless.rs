@@ -98,6 +98,31 @@ fn what_stands_in_namespaces_classes_and_linkage_blocks_is_counted_by_itself() {
 }
 
 #[test]
+fn lines_that_a_generator_gave_stay_what_they_are() {
+    let text = |blank: &str| {
+        format!(
+            "# 1 \"a.c\"\nint x;\n# 90 \"a.y\"\n{blank}int f(void)\n{{\n  g();\n# 22 \"a.y\"\n  h();\n# 24 \"a.y\"\n  i(); }}\n"
+        )
+    };
+    insta::assert_snapshot!(canonical(LanguageId::C, &text("")), @r#"
+    # 1 "a.c"
+    # 1 "a.c"
+    int x;
+    # 1 "a.y"
+    int f(void)
+    # 1000 "a.y"
+    {
+      g();
+    # 22 "a.y"
+      h();
+
+      i(); }
+    "#);
+    let moved = canonical(LanguageId::C, &text("\n\n\n"));
+    assert_eq!(canonical(LanguageId::C, &text("")), moved);
+}
+
+#[test]
 fn texts_that_know_their_place_and_broken_ones_are_refused() {
     let asks = |word: &str| Placed::Asks(word.into());
     for (text, why) in [
@@ -329,7 +354,7 @@ static int add(int a,
 @
 static int old(a, b)
     int a;
-    char *b;
+    const char *b;
 {
     return a + (int)strlen(b);
 }
