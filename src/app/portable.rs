@@ -11,7 +11,7 @@ use crate::oss::{artifact, case, compiled};
 use crate::store::{Exported, ImportOptions, Imported, StoreError};
 
 /// Every kind whose outputs are kept.
-pub(super) const KINDS: [Kind; 12] = [
+pub(super) const KINDS: [Kind; 13] = [
     ask::COMPLETION,
     case::CALIBRATION,
     artifact::SOURCE,
@@ -20,6 +20,7 @@ pub(super) const KINDS: [Kind; 12] = [
     artifact::VERDICT,
     artifact::AUDIT,
     artifact::PROGRAM,
+    artifact::READS,
     artifact::RUN,
     artifact::WARNINGS,
     artifact::COVERAGE,
