@@ -3,6 +3,8 @@
 
 mod synthetic;
 
+#[path = "incremental/carry.rs"]
+mod carry;
 #[path = "incremental/edits.rs"]
 mod edits;
 #[path = "incremental/machine.rs"]

@@ -449,6 +449,7 @@ fn evaluate_anew(
             manifest: subject.manifest.clone(),
             commit: String::new(),
             board,
+            carries: false,
         })
         .collect();
     if code != "reference" {

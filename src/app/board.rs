@@ -6,6 +6,7 @@ use crate::ask::Task;
 use crate::engine::{EngineDb, Failure, Hold};
 use crate::job::Job;
 use crate::lang::QuerySet;
+use crate::oss::carry::Carried;
 use crate::oss::inputs::{Model, ModelSpec, Origin, Scoring, Settings, Subject};
 use crate::oss::leaderboard::{self, RowFacts};
 use crate::oss::reads::Remembered;
@@ -61,6 +62,7 @@ pub(super) struct SubjectPlan {
     pub(super) toolchain: Arc<[u8]>,
     pub(super) libclang: Option<Arc<[u8]>>,
     pub(super) reads: Arc<Remembered>,
+    pub(super) carried: Option<Arc<Carried>>,
     pub(super) limit: Option<u32>,
     pub(super) iterations: u32,
 }
@@ -103,6 +105,7 @@ impl Plan {
                 )
                 .libclang(plan.libclang.clone())
                 .reads(plan.reads.clone())
+                .carried(plan.carried.clone())
                 .new(&db),
             })
             .collect();
@@ -153,6 +156,8 @@ pub struct SubjectBoard {
     pub commit: String,
     /// The rows.
     pub board: Board,
+    /// Whether iterations of earlier commits may be among theirs.
+    pub carries: bool,
 }
 
 /// The outcome of a run or of a scoring.

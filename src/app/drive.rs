@@ -190,10 +190,13 @@ impl App {
         let mut reused = BTreeMap::new();
         if hold.is_empty() {
             let mut uses: Result<BTreeMap<String, u64>, Hold> = Ok(BTreeMap::new());
-            for bench in &world.benches {
-                self.keep_manifest(&world, *bench, plan)?;
+            for (bench, subject) in world.benches.iter().zip(&plan.subjects) {
+                let root = self.keep_manifest(&world, *bench, plan)?;
                 if self.writable && !plan.looks_back {
                     self.remember_reads(&world, *bench)?;
+                    if let Some(root) = root {
+                        self.remember_iterations(&world, *bench, &subject.commit(), root)?;
+                    }
                 }
                 let (db, args) = (&world.db, (&world.models, &world.scorings));
                 let more = leaderboard::uses(db, bench.settings, bench.subject, args.0, args.1);
@@ -224,6 +227,7 @@ impl App {
                 manifest: subject.manifest.clone(),
                 commit: subject.commit(),
                 board,
+                carries: subject.carried.is_some(),
             })
             .collect();
         Ok(Evaluation {
@@ -264,13 +268,18 @@ impl App {
         Ok(self.store.set_root(&name, root)?)
     }
 
-    /// Stores the list of everything the rows rest on, unless it is stored already.
-    fn keep_manifest(&self, world: &World, bench: Bench, plan: &Plan) -> Result<(), AppError> {
+    /// Stores the list of everything the rows rest on, unless it is stored already; its root.
+    fn keep_manifest(
+        &self,
+        world: &World,
+        bench: Bench,
+        plan: &Plan,
+    ) -> Result<Option<Digest>, AppError> {
         let (db, settings, subject) = (&world.db, bench.settings, bench.subject);
         let Ok(digest) =
             leaderboard::evaluation_digest(db, settings, subject, &world.models, &world.scorings)
         else {
-            return Ok(());
+            return Ok(None);
         };
         let reader = self.store.reader()?;
         let name = evaluation_name(digest);
@@ -280,14 +289,14 @@ impl App {
             if self.writable && !plan.looks_back {
                 self.follow(&reader, subject_name, root)?;
             }
-            return Ok(());
+            return Ok(Some(root));
         }
         let Ok(entries) =
             leaderboard::entries(db, settings, subject, &world.models, &world.scorings)
         else {
-            return Ok(());
+            return Ok(None);
         };
-        let mut lines = Vec::new();
+        let mut lines = self.kept_lines(world, bench, &reader)?;
         for entry in entries {
             if let Some(output) = reader.output(&entry.job.key())? {
                 lines.push(crate::store::Entry {
@@ -313,7 +322,7 @@ impl App {
                 self.follow(&reader, subject_name, built.root)?;
             }
         }
-        Ok(())
+        Ok(Some(built.root))
     }
 }
 

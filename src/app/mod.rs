@@ -32,6 +32,7 @@ use crate::subject::Extractor;
 mod asked;
 mod audit;
 mod board;
+mod carry;
 mod check;
 mod drive;
 mod error;
@@ -50,6 +51,7 @@ mod why;
 
 pub use audit::Audited;
 pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
+pub use carry::{AUDITED, Carry};
 pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
 pub use fetch::Fetched;
@@ -152,6 +154,7 @@ impl App {
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
         self.remember_asked(options, &plan)?;
+        self.remember_carry(options, &plan.subjects)?;
         // All that was asked for may be there: then no sandbox and no cache is needed.
         let first = self.drive(&plan, None, cancel, observer)?;
         let evaluation = if first.hold.is_empty() {
@@ -385,6 +388,7 @@ impl App {
         Ok(SubjectPlan {
             manifest_dir: subject.manifest_dir.clone(),
             reads: self.reads(&manifest.name)?,
+            carried: self.carried(options, &manifest, origin)?,
             origin,
             toolchain,
             libclang,

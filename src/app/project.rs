@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::AppError;
+use super::{AppError, Carry};
 use crate::config::{self, Config, ModelConfig, RunConfig, SubjectRef};
 use crate::digest::Digest;
 use crate::exec::answer::Replay;
@@ -43,6 +43,8 @@ pub struct Options {
     pub profile: Option<String>,
     /// How many jobs run at once; the number of cores when absent.
     pub jobs: Option<usize>,
+    /// Whether iterations of an earlier commit are kept.
+    pub carry: Carry,
 }
 
 /// A project folder, read.

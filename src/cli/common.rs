@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 
-use crate::app::{AppError, Options};
+use crate::app::{AUDITED, AppError, Carry, Options};
 use crate::cancel::Cancel;
 use crate::engine::{DriveError, Hold};
 use crate::oss::inputs::Scoring;
@@ -191,6 +191,60 @@ pub struct ExecutionArgs {
     pub jobs: Option<u16>,
 }
 
+/// How much of an evaluation is measured.
+#[derive(Args, Clone)]
+pub struct CarryArgs {
+    /// Keep what earlier commits gave of iterations whose functions and variants are what they were,
+    /// instead of building and running them. What is kept is labelled stale with the commit at which
+    /// it was measured.
+    #[arg(long)]
+    carry: bool,
+    /// Of what could be kept, measure this share (0 to 1) all the same, and compare; at least one
+    /// iteration of each row [default: 0.1].
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    carry_audit: Option<f64>,
+    /// daily: as --carry, new and changed functions are asked and judged, iterations are kept;
+    /// release: everything is measured [default: release].
+    #[arg(long, value_name = "WHICH", value_enum, conflicts_with = "carry")]
+    tier: Option<Tier>,
+}
+
+/// How much of an evaluation is measured, by what it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Tier {
+    /// Iterations are kept.
+    Daily,
+    /// Everything.
+    Release,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("a share from 0 to 1 is expected".into()),
+    }
+}
+
+impl CarryArgs {
+    /// As the application takes it.
+    ///
+    /// # Errors
+    /// A share of what nothing is kept of.
+    pub fn carry(&self) -> Result<Carry, AppError> {
+        match (
+            self.carry || self.tier == Some(Tier::Daily),
+            self.carry_audit,
+        ) {
+            (true, share) => Ok(Carry::Audited(share.unwrap_or(AUDITED))),
+            (false, None) => Ok(Carry::No),
+            (false, Some(_)) => Err(AppError::Input(
+                "--carry-audit: nothing is kept that could be audited\n  help: say `--carry` or `--tier daily` too"
+                    .into(),
+            )),
+        }
+    }
+}
+
 /// The options of both, as the application takes them.
 pub fn options(evaluation: &EvaluationArgs, execution: Option<&ExecutionArgs>) -> Options {
     Options {
@@ -217,6 +271,7 @@ pub fn options(evaluation: &EvaluationArgs, execution: Option<&ExecutionArgs>) -
         subjects: evaluation.subjects.clone(),
         compiler: execution.and_then(|e| e.compiler.clone()),
         jobs: execution.and_then(|e| e.jobs).map(usize::from),
+        carry: Carry::AsLastRun,
     }
 }
 

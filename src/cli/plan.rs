@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use super::common::{
-    CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, exit, options, print,
+    CarryArgs, CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, exit, options,
+    print,
 };
 use super::progress::Reporter;
 use super::run::json;
-use crate::app::App;
+use crate::app::{App, Options};
 use crate::report;
 
 /// Say what a run would do, and why; runs nothing.
@@ -17,6 +18,8 @@ pub struct Args {
     evaluation: EvaluationArgs,
     #[command(flatten)]
     execution: ExecutionArgs,
+    #[command(flatten)]
+    carry: CarryArgs,
     /// Fetch and build the unchanged subject first, if it is not: before that nobody knows which
     /// functions a new commit has. Asks no model and runs no test.
     #[arg(long)]
@@ -32,7 +35,10 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         true => App::open_to_run(dir)?,
         false => App::open_to_plan(dir)?,
     };
-    let options = options(&args.evaluation, Some(&args.execution));
+    let options = Options {
+        carry: args.carry.carry()?,
+        ..options(&args.evaluation, Some(&args.execution))
+    };
     let cancel = cancel_on_signals()?;
     let mut reporter = Reporter::new(1, !args.build || args.format == Format::Json);
     let plan = app.forecast(&options, args.build, &cancel, &mut reporter);

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::common::{
-    CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, colour, exit, options,
-    print,
+    CarryArgs, CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, colour, exit,
+    options, print,
 };
 use super::progress::{Reporter, duration};
 use crate::app::{App, AppError, Evaluation, Options};
@@ -17,6 +17,8 @@ pub struct Args {
     evaluation: EvaluationArgs,
     #[command(flatten)]
     execution: ExecutionArgs,
+    #[command(flatten)]
+    carry: CarryArgs,
     /// How the leaderboard is shown.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -29,7 +31,10 @@ pub struct Args {
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     let cancel = cancel_on_signals()?;
     let app = App::open_to_run(dir)?;
-    let options = options(&args.evaluation, Some(&args.execution));
+    let options = Options {
+        carry: args.carry.carry()?,
+        ..options(&args.evaluation, Some(&args.execution))
+    };
     if !args.quiet {
         eprintln!("{}", estimate(&app, &options)?);
     }

@@ -90,7 +90,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 if iteration.applied.contains(&(at as u32)) {
                     iterations.push(serde_json::json!({
                         "scoring": scoring, "iteration": i, "passed": iteration.passed, "total": iteration.total,
-                        "na": iteration.na, "outcomes": iteration.outcomes,
+                        "na": iteration.na, "outcomes": iteration.outcomes, "stale": iteration.stale,
                     }));
                 }
                 alerts.extend(

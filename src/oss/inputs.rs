@@ -10,6 +10,7 @@ use crate::digest::Digest;
 use crate::engine::Db;
 use crate::lang::QuerySet;
 use crate::lang::calibration::Edit;
+use crate::oss::carry::Carried;
 use crate::oss::reads::Remembered;
 use crate::subject::Manifest;
 
@@ -43,6 +44,10 @@ pub struct Subject {
     #[default]
     #[returns(ref)]
     pub reads: Arc<Remembered>,
+    /// The iterations of an earlier commit that may be kept; nothing unless a run is asked to.
+    #[default]
+    #[returns(ref)]
+    pub carried: Option<Arc<Carried>>,
 }
 
 impl Subject {

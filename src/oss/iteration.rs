@@ -1,12 +1,13 @@
 //! One iteration: a set of functions replaced at once, built, tested, watched by sanitizers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::artifact::{self, BuiltFile, PROGRAM, ProgramDoc, RunDoc};
 use super::baseline::{self, ended, read_reports, read_run};
+use super::carry;
 use super::case::{self, Case};
 use super::inputs::{Model, Scoring, Settings, Subject};
 use super::jobs;
@@ -14,6 +15,7 @@ use super::places::{Sources, tree_path};
 use super::population::{self, FunctionArg};
 use super::reads::{self, Names, NamesArg};
 use super::suite::suite;
+use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
 use crate::job::Job;
 use crate::lang;
@@ -57,6 +59,19 @@ pub struct Iteration {
     pub alerts: BTreeMap<String, AlertInfo>,
     /// Lines of sanitizer logs that no report could be read from.
     pub unread: u64,
+    /// The commit at which this was measured, if it was kept from there; see [`carry`].
+    pub stale: Option<String>,
+    /// How it compares with what could have been kept in its place.
+    pub audited: Option<Audited>,
+}
+
+/// An iteration that was measured although an earlier result could have been kept.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Audited {
+    /// The commit at which that was measured.
+    pub measured_at: String,
+    /// Whether passed cases or alerts are others.
+    pub differs: bool,
 }
 
 /// The functions of iteration `i` in order of their draw: by keyed mix of seed, i and identity.
@@ -91,15 +106,33 @@ pub struct Set {
     drawn: Vec<u32>,
     applied: Vec<u32>,
     replacements: Vec<Replacement>,
+    identity: Digest,
 }
 
 impl Set {
+    /// Whether nothing is replaced.
+    pub fn is_empty(&self) -> bool {
+        self.replacements.is_empty()
+    }
+
+    /// What identifies it whichever model and index it has, wherever its functions stand: which they
+    /// are, their texts, and what replaces them.
+    pub fn identity(&self) -> Digest {
+        self.identity
+    }
+
+    /// The functions drawn and those replaced, as positions in the sample.
+    pub fn positions(&self) -> (Vec<u32>, Vec<u32>) {
+        (self.drawn.clone(), self.applied.clone())
+    }
+
     /// One function replaced, drawn for no iteration.
     pub fn of_one(replacement: Replacement) -> Set {
         Set {
             drawn: Vec::new(),
             applied: Vec::new(),
             replacements: vec![replacement],
+            identity: Digest([0; 32]),
         }
     }
 }
@@ -143,15 +176,19 @@ pub fn set(
         drawn: Vec::new(),
         applied: Vec::new(),
         replacements: Vec::new(),
+        identity: Digest([0; 32]),
     };
+    let mut members = BTreeSet::new();
     for (at, case) in chosen {
         set.drawn.push(at);
         if let (true, Some(variant)) = (case.compiles, case.variant) {
+            let function = &sample[at as usize];
             set.applied.push(at);
-            set.replacements
-                .push(jobs::replacement(&sample[at as usize], variant));
+            set.replacements.push(jobs::replacement(function, variant));
+            members.insert((&function.id, function.text, variant));
         }
     }
+    set.identity = Digest::of(&artifact::write(&members));
     Ok(Arc::new(set))
 }
 
@@ -232,7 +269,12 @@ pub fn iteration(
     i: u32,
 ) -> Result<Arc<Iteration>, Hold> {
     let set = set(db, settings, subject, model, scoring, i)?;
-    measured(db, settings, subject, scoring, &set).map(Arc::new)
+    let mut iteration = measured(db, settings, subject, scoring, &set);
+    if subject.carried(db).is_some() {
+        let at = (model, scoring, i);
+        iteration = carry::or_kept(db, settings, subject, at, &set, iteration);
+    }
+    iteration.map(Arc::new)
 }
 
 /// What comes of replacing a set: built, tested, watched.
@@ -264,6 +306,8 @@ pub fn measured(
         outcomes: BTreeMap::new(),
         alerts: BTreeMap::new(),
         unread: 0,
+        stale: None,
+        audited: None,
     };
     if let Some(failed) = jobs.built.and_then(|doc| doc.failed) {
         out.total = counted(&baseline, scoring);

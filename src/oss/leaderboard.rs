@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::artifact;
 use super::baseline;
+use super::carry;
 use super::case::{self, Case, Outcome, PathArg};
 use super::compiled;
 use super::environment;
@@ -60,6 +61,22 @@ pub struct RowFacts {
     pub iterations: Vec<Iteration>,
 }
 
+impl RowFacts {
+    /// The iterations that are kept from an earlier commit, by index.
+    pub fn stale(&self) -> impl Iterator<Item = u32> {
+        let iterations = (0..).zip(&self.iterations);
+        iterations
+            .filter(|(_, iteration)| iteration.stale.is_some())
+            .map(|(i, _)| i)
+    }
+
+    /// Whether it is what any process would measure that keeps nothing.
+    fn is_measured(&self) -> bool {
+        let kept = |i: &Iteration| i.stale.is_some() || i.audited.is_some();
+        !self.iterations.iter().any(kept)
+    }
+}
+
 /// The facts of a model's row.
 #[salsa::tracked(returns(clone))]
 pub fn row_facts(
@@ -83,11 +100,21 @@ pub fn row_facts(
         }
     };
     let row = compute_row(db, settings, subject, model, scoring)?;
-    population::remember(db, "row", &inputs, &row);
+    match subject.carried(db) {
+        Some(carried) if !row.is_measured() => {
+            let inputs = [&inputs[..], &[carried.digest()]].concat();
+            population::remember(db, KEPT_ROW, &inputs, &row);
+        }
+        _ => population::remember(db, "row", &inputs, &row),
+    }
     Ok(Arc::new(row))
 }
 
-/// The facts of a model's row if an earlier process remembered them.
+/// As what a row is remembered of which something is kept from an earlier commit.
+const KEPT_ROW: &str = "row with kept iterations";
+
+/// The facts of a model's row if an earlier process remembered them: measured ones, or with what
+/// may be kept.
 #[salsa::tracked(returns(clone))]
 pub fn kept_row(
     db: &dyn Db,
@@ -97,7 +124,33 @@ pub fn kept_row(
     scoring: Scoring,
 ) -> Option<Arc<RowFacts>> {
     let inputs = row_inputs(db, settings, subject, model, scoring).ok()?;
-    population::recall(db, "row", &inputs).map(Arc::new)
+    let measured = population::recall(db, "row", &inputs);
+    let row = measured.or_else(|| {
+        let carried = subject.carried(db).as_ref()?;
+        let inputs = [&inputs[..], &[carried.digest()]].concat();
+        population::recall(db, KEPT_ROW, &inputs)
+    });
+    row.map(Arc::new)
+}
+
+/// What a row rests on: the inputs of its row, and what of it is kept from an earlier commit.
+fn grounds(
+    db: &dyn Db,
+    settings: Settings,
+    subject: Subject,
+    model: Model,
+    scoring: Scoring,
+) -> Result<Vec<Digest>, Hold> {
+    let mut inputs = row_inputs(db, settings, subject, model, scoring)?.to_vec();
+    if let Some(carried) = subject.carried(db) {
+        let row = row_facts(db, settings, subject, model, scoring);
+        let stale: Option<Vec<u32>> = row.ok().map(|row| row.stale().collect());
+        if stale.as_ref().is_none_or(|stale| !stale.is_empty()) {
+            let kept = (carried.digest(), stale);
+            inputs.push(Digest::of(&artifact::write(&kept)));
+        }
+    }
+    Ok(inputs)
 }
 
 /// Everything that a row depends on.
@@ -243,8 +296,8 @@ pub struct Entry {
     pub job: Job,
 }
 
-/// Every job that the rows of these models rest on. For a complete evaluation; what is missing is
-/// a hold as everywhere.
+/// Every job that the rows of these models rest on, without those of iterations that are kept from an
+/// earlier commit. For a complete evaluation; what is missing is a hold as everywhere.
 pub fn entries(
     db: &dyn Db,
     settings: Settings,
@@ -314,8 +367,14 @@ pub fn entries(
             }
         }
         for scoring in scorings {
-            for i in 0..settings.iterations(db) {
-                let name = at(format!("iteration/{}/{}/{i}", spec.name, scoring.name()));
+            let stale: BTreeSet<u32> = match subject.carried(db) {
+                None => BTreeSet::new(),
+                Some(_) => row_facts(db, settings, subject, *model, *scoring)?
+                    .stale()
+                    .collect(),
+            };
+            for i in (0..settings.iterations(db)).filter(|i| !stale.contains(i)) {
+                let name = at(carry::name(&spec.name, *scoring, i));
                 let jobs = iteration::jobs_of(db, settings, subject, *model, *scoring, i)?;
                 for (what, job) in jobs {
                     add(format!("{name}/{what}"), job);
@@ -337,7 +396,7 @@ pub fn uses(
     let mut inputs = Vec::new();
     for model in models {
         for scoring in scorings {
-            inputs.extend_from_slice(&row_inputs(db, settings, subject, *model, *scoring)?);
+            inputs.extend(grounds(db, settings, subject, *model, *scoring)?);
         }
     }
     inputs.push(metrics_digest(db, settings));
@@ -355,7 +414,7 @@ pub fn uses(
     })
 }
 
-/// What identifies an evaluation: equal when all of its rows' inputs are.
+/// What identifies an evaluation: equal when all of its rows' inputs are, and what of them is kept.
 pub fn evaluation_digest(
     db: &dyn Db,
     settings: Settings,
@@ -366,7 +425,7 @@ pub fn evaluation_digest(
     let mut bytes = Vec::new();
     for model in models {
         for scoring in scorings {
-            for digest in row_inputs(db, settings, subject, *model, *scoring)?.iter() {
+            for digest in grounds(db, settings, subject, *model, *scoring)? {
                 bytes.extend(digest.0);
             }
         }

@@ -4,7 +4,8 @@
 //! `inputs` are set by the application; `population`, `case`, `suite`, `baseline`, `iteration` and
 //! `leaderboard` are the queries, in the order in which they build on each other; `jobs` derives
 //! what they demand, `artifact` and `compiled` say what comes back, `layout` where things are in the
-//! sandbox; `places` which lines of which files alerts mean; `extractors` puts the two ways to find functions side by side; `check` is about the
+//! sandbox; `places` which lines of which files alerts mean; `carry` keeps iterations of an earlier
+//! commit; `extractors` puts the two ways to find functions side by side; `check` is about the
 //! subject itself, `outlook` about what an evaluation lacks,
 //! `changes` how two jobs differ; `shown` is what a task shows a model of a function, `metrics` what is measured
 //! beside the three
@@ -12,6 +13,7 @@
 
 pub mod artifact;
 pub mod baseline;
+pub mod carry;
 pub mod case;
 pub mod changes;
 pub mod check;

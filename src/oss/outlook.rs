@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::artifact::PROGRAM;
 use super::baseline;
+use super::carry::{self, Awaits};
 use super::case;
 use super::compiled;
 use super::inputs::{Model, Origin, Scoring, Settings, Subject};
@@ -28,6 +29,13 @@ pub struct Stage {
     pub now: u64,
     /// Wait for an earlier stage. An upper bound: what comes may be known already, or not be needed.
     pub later: u64,
+    /// Kept from an earlier commit, if the unchanged subject's tests count the same cases.
+    #[serde(skip_serializing_if = "is_none")]
+    pub carried: u64,
+}
+
+fn is_none(n: &u64) -> bool {
+    *n == 0
 }
 
 /// What one model's rows have and lack.
@@ -171,11 +179,25 @@ pub fn outlook(
     for scoring in scorings {
         let mut stage = Stage::default();
         for i in 0..settings.iterations(db) {
-            if iteration::iteration(db, settings, subject, model, *scoring, i).is_ok() {
-                stage.known += 1;
+            if let Ok(known) = iteration::iteration(db, settings, subject, model, *scoring, i) {
+                match known.stale {
+                    Some(_) => stage.carried += 1,
+                    None => stage.known += 1,
+                }
                 continue;
             }
-            let name = at(format!("iteration/{}/{}/{i}", spec.name, scoring.name()));
+            match carry::awaits(db, settings, subject, (model, *scoring, i)) {
+                Awaits::Measured => {}
+                Awaits::Kept => {
+                    stage.carried += 1;
+                    continue;
+                }
+                Awaits::Unknown => {
+                    stage.later += 1;
+                    continue;
+                }
+            }
+            let name = at(carry::name(&spec.name, *scoring, i));
             match iteration::jobs_of(db, settings, subject, model, *scoring, i) {
                 // The program is there: what lacks is runs, or only the baseline.
                 Ok(jobs) => {

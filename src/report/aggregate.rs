@@ -49,8 +49,15 @@ pub struct AggregateRow {
     pub rank_interval: Option<[u32; 2]>,
     /// Why a row has no rank.
     pub unranked: Option<RankNote>,
+    /// Iterations of its rows that were kept from earlier commits.
+    #[serde(skip_serializing_if = "is_none")]
+    pub stale: u64,
     /// True if nothing is missing.
     pub complete: bool,
+}
+
+fn is_none(n: &u64) -> bool {
+    *n == 0
 }
 
 /// The aggregate rows; none with a single subject.
@@ -72,12 +79,10 @@ pub(super) fn aggregate_rows(
                 .iter()
                 .filter(|s| s.scoring == scoring && s.model == row.model)
                 .collect();
-            let notes: Vec<Option<RankNote>> = rows
-                .iter()
-                .filter(|r| r.scoring == scoring && r.model == row.model)
-                .map(|r| r.unranked)
-                .collect();
-            made.push(one(row, &names, &of_model, &notes)?);
+            let rows = rows.iter();
+            let rows = rows.filter(|r| r.scoring == scoring && r.model == row.model);
+            let rows: Vec<&PlacedRow> = rows.collect();
+            made.push(one(row, &names, &of_model, &rows)?);
         }
         let equal = scored
             .iter()
@@ -94,7 +99,7 @@ fn one(
     row: &PlacedRow,
     names: &[String],
     parts: &[&Scored],
-    notes: &[Option<RankNote>],
+    rows: &[&PlacedRow],
 ) -> Result<(AggregateRow, Option<Aggregate>), AppError> {
     let complete = parts.len() == names.len();
     let aggregate = if complete {
@@ -115,7 +120,7 @@ fn one(
     let pair = |i: crate::stats::Interval| [tidy(i.lo), tidy(i.hi)];
     let unranked = match complete {
         false => Some(RankNote::Incomplete),
-        true => notes.iter().flatten().next().copied(),
+        true => rows.iter().find_map(|row| row.unranked),
     };
     let placed = AggregateRow {
         subjects: names.to_vec(),
@@ -137,6 +142,11 @@ fn one(
         rank: None,
         rank_interval: None,
         unranked,
+        stale: rows
+            .iter()
+            .filter_map(|row| row.stale.as_ref())
+            .map(|stale| stale.iterations)
+            .sum(),
         complete,
     };
     Ok((placed, aggregate))

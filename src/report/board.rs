@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::aggregate::{AggregateRow, aggregate_rows};
+use super::carry::{CarrySummary, StaleRow, carry_summary, stale_row};
 use crate::app::{AppError, Evaluation, RowResult, SubjectBoard};
 use crate::ask::Shows;
 use crate::config::ScoreConfig;
@@ -68,6 +69,9 @@ pub struct SubjectSummary {
     pub penalty: f64,
     /// True if the penalty was computed from the size of the population.
     pub penalty_is_default: bool,
+    /// What was kept from earlier commits, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carry: Option<CarrySummary>,
 }
 
 /// A model's row in one scoring. Scores are absent while the row is incomplete.
@@ -136,6 +140,9 @@ pub struct PlacedRow {
     pub interval_disagreement: Option<f64>,
     /// Iterations run.
     pub iterations: u64,
+    /// Of these, those that were not run but kept from an earlier commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stale: Option<StaleRow>,
     /// Of these, those from which no case was reported.
     pub na: Option<u64>,
     /// Functions replaced per iteration, mean.
@@ -231,6 +238,15 @@ impl From<&baseline::Baseline> for BaselineSummary {
     }
 }
 
+impl Leaderboard {
+    /// How many iterations were not measured on what the board is of, but kept from an earlier
+    /// commit: such a board is no release.
+    pub fn stale(&self) -> u64 {
+        let rows = self.rows.iter().filter_map(|row| row.stale.as_ref());
+        rows.map(|stale| stale.iterations).sum()
+    }
+}
+
 /// Scores an evaluation. A penalty in `penalties`, by subject, takes the place of its manifest's.
 pub fn leaderboard(
     evaluation: &Evaluation,
@@ -291,6 +307,7 @@ pub fn leaderboard(
             excluded: population.map(|p| p.excluded.clone()).unwrap_or_default(),
             penalty: prices.penalty,
             penalty_is_default: given.is_none(),
+            carry: board.carries.then(|| carry_summary(board)),
         });
     }
     let mut problems: Vec<String> = evaluation
@@ -393,6 +410,7 @@ fn counted(evaluation: &Evaluation, subject: &SubjectBoard, row: &RowResult) -> 
         s3_interval: None,
         interval_disagreement: None,
         iterations: iterations.len() as u64,
+        stale: stale_row(iterations),
         na: count(iterations.iter().filter(|i| i.na.is_some()).count()),
         mean_applied: mean(applied, iterations.len()),
         test_outcomes,

@@ -89,7 +89,13 @@ fn write_subject(plan: &SubjectForecast, out: &mut String) {
         let stages: Vec<String> = stages
             .into_iter()
             .chain(iterations)
-            .map(|(name, s)| format!("{name} {}/{}/{}", s.known, s.now, s.later))
+            .map(|(name, s)| {
+                let carried = match s.carried {
+                    0 => String::new(),
+                    n => format!(" and {n} carried"),
+                };
+                format!("{name} {}/{}/{}{carried}", s.known, s.now, s.later)
+            })
             .collect();
         let _ = writeln!(out, "  {:<18} {}", model.model, stages.join(", "));
     }

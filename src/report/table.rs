@@ -38,6 +38,9 @@ pub fn text(board: &Leaderboard, style: Style) -> String {
                 let _ = writeln!(out, "{}", table(&rows, style));
             }
         }
+        if let Some(carry) = &subject.carry {
+            let _ = writeln!(out, "{}", carry.line());
+        }
     }
     for scoring in [Scoring::Paired, Scoring::Paper] {
         let rows = board.aggregate.iter().filter(|r| r.scoring == scoring);
@@ -56,6 +59,11 @@ pub fn text(board: &Leaderboard, style: Style) -> String {
         let _ = writeln!(
             out,
             "cal: a calibration model, edits with known effects; not a language model, not ranked."
+        );
+    }
+    if board.stale() > 0 {
+        out.push_str(
+            "*: not all of it was measured on this commit; `everbench run` without `--carry` measures all.\n",
         );
     }
     for row in &board.rows {
@@ -208,7 +216,7 @@ fn table(rows: &[&PlacedRow], style: Style) -> Table {
         let count = |v: Option<u64>| v.map_or("-".to_string(), |v| v.to_string());
         let cells = [
             rank(row.rank, row.rank_interval, row.unranked),
-            row.model.clone(),
+            marked(&row.model, row.stale.is_some()),
             compiles,
             number(row.s1, 2),
             number(row.s2, 2),
@@ -257,7 +265,7 @@ fn aggregate(rows: &[&AggregateRow], style: Style) -> Table {
     for row in rows {
         let cells = [
             rank(row.rank, row.rank_interval, row.unranked),
-            row.model.clone(),
+            marked(&row.model, row.stale > 0),
             number(row.s1, 2),
             number(row.s2, 2),
             number(row.s3, 2),
@@ -289,6 +297,11 @@ fn aligned(
             cell
         }
     })
+}
+
+/// A model's name, with a mark if its row holds what was not measured on this commit.
+fn marked(model: &str, stale: bool) -> String {
+    format!("{model}{}", if stale { " *" } else { "" })
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod beside;
+mod carry;
 mod commands;
 mod contract;
 mod damage;

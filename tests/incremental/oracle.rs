@@ -24,16 +24,51 @@ pub type Footprint = BTreeMap<&'static str, BTreeSet<(String, String)>>;
 /// Logical items of the jobs that are wanted, by kind; kinds without any are left out.
 pub type Wanted = BTreeMap<String, BTreeSet<String>>;
 
+/// An iteration: model, scoring, index.
+pub type Place = (String, &'static str, u32);
+
+/// What each iteration replaces: names, texts and what takes their place.
+pub type Sets = BTreeMap<Place, BTreeSet<(String, String, String)>>;
+
 /// What `new` rests on and none of `old` did.
 pub fn wanted(old: &[&World], new: &World) -> Wanted {
     let old: Vec<Footprint> = old.iter().map(|w| footprint(w)).collect();
+    missing(&old, &footprint(new))
+}
+
+/// What is in `new` and in none of `old`.
+pub fn missing(old: &[Footprint], new: &Footprint) -> Wanted {
     let mut out = Wanted::new();
-    for (kind, items) in footprint(new) {
-        let new = |item: &&(String, String)| !old.iter().any(|f| f[kind].contains(*item));
+    for (kind, items) in new {
+        let new = |item: &&(String, String)| !old.iter().any(|f| f[*kind].contains(*item));
         let what: BTreeSet<String> = items.iter().filter(new).map(|(w, _)| w.clone()).collect();
         if !what.is_empty() {
-            out.insert(kind.into(), what);
+            out.insert(kind.to_string(), what);
         }
+    }
+    out
+}
+
+/// The iterations of `new` that are kept from `old` when this share of them is audited: all with the
+/// same set that is not empty, but for those that a row's draw has first.
+pub fn kept(old: &Sets, new: &World, share: f64) -> BTreeSet<Place> {
+    let sets = sets(new);
+    let (tree, _) = new.tree();
+    let mut by_row: BTreeMap<(&str, &str), Vec<(u64, &Place)>> = BTreeMap::new();
+    for (place, set) in &sets {
+        let (model, scoring, i) = place;
+        if !set.is_empty() && old.get(place) == Some(set) {
+            let row = [&tree.digest().0, format!("{model}/{scoring}").as_bytes()].concat();
+            let draw = mix::keyed(new.seed, u64::from(*i), &row);
+            let of_row = by_row.entry((model, scoring)).or_default();
+            of_row.push((draw, place));
+        }
+    }
+    let mut out = BTreeSet::new();
+    for mut row in by_row.into_values() {
+        row.sort();
+        let audited = row.iter().filter(|(d, _)| mix::uniform(*d) < share).count();
+        out.extend(row.into_iter().skip(audited.max(1)).map(|(_, p)| p.clone()));
     }
     out
 }
@@ -47,6 +82,18 @@ struct Answered {
 
 /// Everything that `world` rests on.
 pub fn footprint(world: &World) -> Footprint {
+    evaluated(world, &BTreeSet::new()).0
+}
+
+/// What its iterations replace.
+pub fn sets(world: &World) -> Sets {
+    evaluated(world, &BTreeSet::new()).1
+}
+
+/// Everything that `world` rests on but for the iterations that are `kept`, and what all of them
+/// replace.
+pub fn evaluated(world: &World, kept: &BTreeSet<Place>) -> (Footprint, Sets) {
+    let mut sets = Sets::new();
     let mut out = Footprint::from(
         [
             "ask/calibration",
@@ -176,9 +223,22 @@ pub fn footprint(world: &World) -> Footprint {
             let n = world.per_iteration as usize;
             let paired = ranking.iter().copied().take(n).collect::<Vec<_>>();
             let paper = ranking.iter().copied().filter(|at| answers[*at].compiles);
-            for mut set in [paired, paper.take(n).collect()] {
+            for (scoring, mut set) in [("paired", paired), ("paper", paper.take(n).collect())] {
                 set.retain(|at| answers[*at].compiles && answers[*at].variant.is_some());
                 set.sort_unstable();
+                let place = (model.name.clone(), scoring, i);
+                let members = set.iter().map(|at| {
+                    let variant = answers[*at].variant.clone().expect("it was kept");
+                    (
+                        sample[*at].2.name.clone(),
+                        answers[*at].text.clone(),
+                        variant,
+                    )
+                });
+                sets.insert(place.clone(), members.collect());
+                if kept.contains(&place) {
+                    continue;
+                }
                 let set: Vec<String> = set
                     .into_iter()
                     .map(|at| {
@@ -200,7 +260,7 @@ pub fn footprint(world: &World) -> Footprint {
     for (kind, what, why) in asked {
         add(kind, what, why);
     }
-    out
+    (out, sets)
 }
 
 fn user(world: &World, f: &Function) -> String {

@@ -304,6 +304,18 @@ fn program(job: &Job) -> Result<Output, Failure> {
     })
 }
 
+/// The cases that fail whatever is replaced: those of lines `fails N` in the shard's data.
+fn failing(shard: &str, job: &Job, context: &Context<'_>) -> Result<Vec<u64>, Failure> {
+    let snapshot = (context.blob)(job.material("base").digest("snapshot"))?;
+    let snapshot = Snapshot::decode(&snapshot).expect("it was encoded here");
+    let Some(data) = snapshot.files.get(&format!("data/{shard}.txt")) else {
+        return Ok(Vec::new());
+    };
+    let data = text(&(context.blob)(data.digest)?);
+    let lines = data.lines().filter_map(|line| line.strip_prefix("fails "));
+    Ok(lines.map(|n| n.parse().expect("a number")).collect())
+}
+
 /// What a shard opens: the test program, its file or its data, and what is named in the data.
 fn opened_by(shard: &str, job: &Job, context: &Context<'_>) -> Result<BTreeSet<String>, Failure> {
     let snapshot = (context.blob)(job.material("base").digest("snapshot"))?;
@@ -330,7 +342,8 @@ fn run(job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
     let Some(Value::Text(shard)) = argv.last() else {
         panic!("an argument");
     };
-    let mut failed = BTreeMap::new();
+    let failing = failing(shard, job, context)?;
+    let mut failed: BTreeMap<u64, ()> = failing.into_iter().map(|n| (n, ())).collect();
     let mut sanitizers = String::new();
     let set = job
         .try_material("program")

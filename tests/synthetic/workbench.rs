@@ -10,6 +10,7 @@ use everbench::digest::Digest;
 use everbench::engine::{Context, Driver, EngineDb, Failure, Hold, Ledger, Registry, Spent};
 use everbench::job::{Job, Key};
 use everbench::oss::artifact::SOURCE;
+use everbench::oss::carry::{self, Carried, Note};
 use everbench::oss::inputs::{Model, Origin, Scoring, Settings, Subject};
 use everbench::oss::leaderboard::RowFacts;
 use everbench::store::{Access, Completed, Provenance, Store, StoreLedger};
@@ -120,6 +121,20 @@ impl Workbench {
     pub fn looking_back(mut self) -> Workbench {
         self.db = self.db.looking_back();
         self
+    }
+
+    /// From now on iterations are kept from what is noted, but for a share that is audited; or none.
+    pub fn carry(&mut self, from: Option<(Note, f64)>) {
+        let carried = from.map(|(note, share)| Arc::new(Carried::new(note, share)));
+        self.subject.set_carried(&mut self.db).to(carried);
+    }
+
+    /// What an application notes at the end of a complete evaluation of `commit`.
+    pub fn note(&self, commit: &str) -> Note {
+        let of = (&self.models[..], &SCORINGS[..]);
+        let manifest = Digest::of(commit.as_bytes());
+        carry::note(&self.db, self.settings, self.subject, of, commit, manifest)
+            .expect("nothing is missing")
     }
 
     /// Sets the inputs in which `world` differs, as an application does after an edit.
