@@ -163,6 +163,8 @@ pub struct ModelConfig {
     pub replay: Option<PathBuf>,
     /// What is known of it, in place of what a replay file says.
     pub card: Option<Card>,
+    /// Since when it is not asked any more, `YYYY-MM-DD`: its rows stay what they last were.
+    pub retired: Option<String>,
 }
 
 /// A project file that cannot be used.
@@ -224,6 +226,14 @@ impl Config {
         let mut names = std::collections::BTreeSet::new();
         for model in &self.models {
             let name = &model.name;
+            let cutoff = model.card.as_ref().and_then(|card| card.cutoff.as_deref());
+            if let Some(cutoff) = cutoff
+                && crate::date::last_day(cutoff).is_none()
+            {
+                return Err(format!(
+                    "model `{name}`: `cutoff` is `{cutoff}`: give YYYY-MM-DD or YYYY-MM"
+                ));
+            }
             if name.is_empty() || name.contains(char::is_control) {
                 return Err(format!(
                     "`{}` cannot be a model's name",
@@ -232,6 +242,13 @@ impl Config {
             }
             if !names.insert(name) {
                 return Err(format!("two models are called `{name}`"));
+            }
+            if let Some(day) = &model.retired
+                && crate::date::last_day(day).as_ref() != Some(day)
+            {
+                return Err(format!(
+                    "model `{name}`: `retired` is `{day}`: give the day, YYYY-MM-DD"
+                ));
             }
             match (&model.calibration, &model.replay) {
                 (Some(shares), None) => {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Room -> rooms it may use. `digest`, `job` and `cancel` are everybody's.
+/// Room -> rooms it may use. `date`, `digest`, `job` and `cancel` are everybody's.
 const EDGES: &[(&str, &[&str])] = &[
     ("stats", &[]),
     ("logs", &[]),
@@ -44,11 +44,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
 ];
 
-const EVERYBODYS: &[&str] = &["digest", "job", "cancel", "CODE"];
+const EVERYBODYS: &[&str] = &["date", "digest", "job", "cancel", "CODE"];
 
 /// Rooms that must not read files, run programs, or know the time and the environment.
 const PURE: &[&str] = &[
-    "stats", "logs", "lang", "ask", "subject", "oss", "report", "config", "digest", "job", "cancel",
+    "stats", "logs", "lang", "ask", "subject", "oss", "report", "config", "date", "digest", "job",
+    "cancel",
 ];
 
 /// What they must not name.

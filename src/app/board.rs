@@ -2,8 +2,9 @@
 //! them.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
+use super::retract::Retracted;
 use crate::ask::Task;
-use crate::engine::{EngineDb, Failure, Hold};
+use crate::engine::{EngineDb, Facts, Failure, Hold};
 use crate::job::Job;
 use crate::lang::QuerySet;
 use crate::oss::carry::Carried;
@@ -79,7 +80,25 @@ impl SubjectPlan {
 
 impl Plan {
     pub(super) fn world(&self, reader: &Reader) -> World {
-        let db = EngineDb::new(Arc::new(reader.clone()));
+        self.world_on(Arc::new(reader.clone()))
+    }
+
+    /// The boards with what they were measured on.
+    pub(super) fn named(&self, boards: Vec<Board>) -> Vec<SubjectBoard> {
+        let named = self.subjects.iter().zip(boards);
+        named
+            .map(|(subject, board)| SubjectBoard {
+                manifest: subject.manifest.clone(),
+                commit: subject.commit(),
+                board,
+                carries: subject.carried.is_some(),
+            })
+            .collect()
+    }
+
+    /// The inputs in a database over these facts.
+    pub(super) fn world_on(&self, facts: Arc<dyn Facts>) -> World {
+        let db = EngineDb::new(facts);
         let db = match self.looks_back {
             true => db.looking_back(),
             false => db,
@@ -134,6 +153,8 @@ pub struct RowResult {
     pub facts: Option<Arc<RowFacts>>,
     /// The further metrics that were asked for, as far as they are known.
     pub metrics: BTreeMap<&'static str, Arc<metrics::Summary>>,
+    /// What it rests on that was taken back; then it has no facts.
+    pub retracted: Option<Retracted>,
 }
 
 /// What the root query of a run gives.
@@ -248,6 +269,7 @@ pub fn board(
                 scoring: *scoring,
                 facts: None,
                 metrics: BTreeMap::new(),
+                retracted: None,
             })
         });
         let board = Board {
@@ -272,6 +294,7 @@ pub fn board(
                 scoring: *scoring,
                 facts: facts.ok(),
                 metrics: further_metrics(db, settings, subject, *model, &mut hold),
+                retracted: None,
             });
         }
     }

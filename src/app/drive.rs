@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::board::{Bench, Board, Evaluation, Plan, SubjectBoard, World, boards};
+use super::board::{Bench, Board, Evaluation, Plan, World, boards};
 use super::error::{failure_error, fault_of};
 use super::project::{Answering, Options, cores};
 use super::sources::adoption;
@@ -176,7 +176,7 @@ impl App {
     ) -> Result<Evaluation, AppError> {
         let Drove {
             world,
-            boards,
+            mut boards,
             hold,
             failures,
             executed,
@@ -189,7 +189,6 @@ impl App {
         }
         let mut reused = BTreeMap::new();
         if hold.is_empty() {
-            let mut uses: Result<BTreeMap<String, u64>, Hold> = Ok(BTreeMap::new());
             for (bench, subject) in world.benches.iter().zip(&plan.subjects) {
                 let root = self.keep_manifest(&world, *bench, plan)?;
                 if self.writable && !plan.looks_back {
@@ -198,16 +197,8 @@ impl App {
                         self.remember_iterations(&world, *bench, &subject.commit(), root)?;
                     }
                 }
-                let (db, args) = (&world.db, (&world.models, &world.scorings));
-                let more = leaderboard::uses(db, bench.settings, bench.subject, args.0, args.1);
-                uses = uses.and_then(|mut sum| {
-                    for (kind, n) in more? {
-                        *sum.entry(kind).or_default() += n;
-                    }
-                    Ok(sum)
-                });
             }
-            if let Ok(uses) = uses {
+            if let Ok(uses) = uses(&world) {
                 reused = uses;
                 for (kind, n) in &executed {
                     let left = reused.get(kind).copied().unwrap_or(0).saturating_sub(*n);
@@ -219,19 +210,9 @@ impl App {
                 StoreLedger::new(self.store.clone(), &self.store.reader()?, TOOL).remember(rows);
             }
         }
-        let boards = plan
-            .subjects
-            .iter()
-            .zip(boards)
-            .map(|(subject, board)| SubjectBoard {
-                manifest: subject.manifest.clone(),
-                commit: subject.commit(),
-                board,
-                carries: subject.carried.is_some(),
-            })
-            .collect();
+        self.honour(&world, &mut boards)?;
         Ok(Evaluation {
-            boards,
+            boards: plan.named(boards),
             missing,
             failures,
             executed,
@@ -291,30 +272,10 @@ impl App {
             }
             return Ok(Some(root));
         }
-        let Ok(entries) =
-            leaderboard::entries(db, settings, subject, &world.models, &world.scorings)
-        else {
+        let kept = self.kept_lines(world, bench, &reader)?;
+        let Some(lines) = evaluation_lines(world, bench, &reader, kept)? else {
             return Ok(None);
         };
-        let mut lines = self.kept_lines(world, bench, &reader)?;
-        for entry in entries {
-            if let Some(output) = reader.output(&entry.job.key())? {
-                lines.push(crate::store::Entry {
-                    id: entry.name,
-                    key: entry.job.key(),
-                    output,
-                });
-            }
-        }
-        if let Origin::Snapshot(digest) = subject.origin(db) {
-            lines.push(crate::store::Entry {
-                id: format!("{}/source", subject.manifest(db).name),
-                key: adoption(digest).key(),
-                output: digest,
-            });
-        }
-        lines.sort();
-        lines.dedup_by(|a, b| a.id == b.id);
         let built = EvaluationManifest::build(lines)?;
         if self.writable {
             self.store.put_manifest(&name, &built)?;
@@ -324,6 +285,53 @@ impl App {
         }
         Ok(Some(built.root))
     }
+}
+
+/// What an evaluation rests on as a manifest lists it, besides `kept` lines of earlier ones; nothing
+/// while something is missing.
+pub(super) fn evaluation_lines(
+    world: &World,
+    bench: Bench,
+    reader: &Reader,
+    kept: Vec<crate::store::Entry>,
+) -> Result<Option<Vec<crate::store::Entry>>, AppError> {
+    let (db, settings, subject) = (&world.db, bench.settings, bench.subject);
+    let Ok(entries) = leaderboard::entries(db, settings, subject, &world.models, &world.scorings)
+    else {
+        return Ok(None);
+    };
+    let mut lines = kept;
+    for entry in entries {
+        if let Some(output) = reader.output(&entry.job.key())? {
+            lines.push(crate::store::Entry {
+                id: entry.name,
+                key: entry.job.key(),
+                output,
+            });
+        }
+    }
+    if let Origin::Snapshot(digest) = subject.origin(db) {
+        lines.push(crate::store::Entry {
+            id: format!("{}/source", subject.manifest(db).name),
+            key: adoption(digest).key(),
+            output: digest,
+        });
+    }
+    lines.sort();
+    lines.dedup_by(|a, b| a.id == b.id);
+    Ok(Some(lines))
+}
+
+/// How many distinct jobs of each kind all rows rest on.
+pub(super) fn uses(world: &World) -> Result<BTreeMap<String, u64>, Hold> {
+    let mut sum: BTreeMap<String, u64> = BTreeMap::new();
+    for Bench { settings, subject } in &world.benches {
+        let args = (&world.models, &world.scorings);
+        for (kind, n) in leaderboard::uses(&world.db, *settings, *subject, args.0, args.1)? {
+            *sum.entry(kind).or_default() += n;
+        }
+    }
+    Ok(sum)
 }
 
 /// The root under which a complete evaluation is kept.

@@ -39,10 +39,14 @@ mod error;
 mod extractors;
 mod fetch;
 mod forecast;
+mod history;
 mod lock;
 mod portable;
 mod project;
+mod release;
 mod retain;
+mod retract;
+mod rollover;
 mod sources;
 mod stored;
 mod subjects;
@@ -56,9 +60,15 @@ pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
 pub use fetch::Fetched;
 pub use forecast::{Forecast, Group, ModelForecast, SubjectForecast};
-pub use portable::{export_store, import_store};
+pub use portable::{export_release, export_store, import_store, store_of_export};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
+pub use release::{
+    Draft, Fault, RELEASE, Record, RecordSubject, Release, Verified, drop_release, release_name,
+    release_names, verify_release,
+};
 pub use retain::{keeps_within_limits, sweep_store};
+pub use retract::{Retract, Retracted, Retraction, retract, retractions, undo_retraction};
+pub use rollover::Rollover;
 pub use stored::{store_to_change, store_to_look};
 pub use subjects::{Known, guess_manifest, known};
 pub use sync::{Moved, Synced};
@@ -179,6 +189,9 @@ impl App {
         let tally = evaluation.tally.clone();
         let evaluation = self.finish(evaluation, &plan, tools.version)?;
         self.count(tally, &evaluation, started.elapsed());
+        if evaluation.missing.is_empty() {
+            self.keep_history(&evaluation, &plan)?;
+        }
         Ok(evaluation)
     }
 
@@ -186,15 +199,19 @@ impl App {
     pub fn score(&self, options: &Options) -> Result<Evaluation, AppError> {
         let answering = models(&self.project, &options.models)?;
         let plan = self.plan(options, &answering, None)?;
+        let compiler = self.last_compiler(&plan)?;
+        let evaluation = self.drive(&plan, None, &Cancel::new(), &mut ())?;
+        self.finish(evaluation, &plan, compiler)
+    }
+
+    /// The version line of the compiler that was last run with.
+    fn last_compiler(&self, plan: &Plan) -> Result<String, AppError> {
         let compiler = match plan.subjects.first() {
             Some(first) => self.surrounding(&first.manifest.name, "compiler")?,
             None => None,
         };
-        let compiler = compiler
-            .map(|b| String::from_utf8_lossy(&b).into_owned())
-            .unwrap_or_default();
-        let evaluation = self.drive(&plan, None, &Cancel::new(), &mut ())?;
-        self.finish(evaluation, &plan, compiler)
+        let text = compiler.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Ok(text.unwrap_or_default())
     }
 
     /// A database with the project's inputs, for queries beside the board. Runs nothing.

@@ -4,14 +4,15 @@
 use std::path::Path;
 
 use super::AppError;
+use super::release::{RELEASE, Release};
 use super::stored::{store_to_change, store_to_fill, store_to_look, stored};
 use crate::ask;
 use crate::job::Kind;
 use crate::oss::{artifact, case, compiled};
-use crate::store::{Exported, ImportOptions, Imported, StoreError};
+use crate::store::{Exported, ImportOptions, Imported, Store, StoreError};
 
 /// Every kind whose outputs are kept.
-pub(super) const KINDS: [Kind; 13] = [
+pub(super) const KINDS: [Kind; 14] = [
     ask::COMPLETION,
     case::CALIBRATION,
     artifact::SOURCE,
@@ -25,11 +26,12 @@ pub(super) const KINDS: [Kind; 13] = [
     artifact::WARNINGS,
     artifact::COVERAGE,
     compiled::EXTRACT,
+    RELEASE,
 ];
 
 /// Roots below these go along with any other: what was noted of the machine and the last run,
-/// without which a score elsewhere does not know what to look for.
-const ALONG: [&str; 2] = ["surroundings/", "observed/"];
+/// without which a score elsewhere does not know what to look for; and what was taken back.
+const ALONG: [&str; 3] = ["surroundings/", "observed/", "retraction/"];
 
 /// Writes what the `wanted` roots rest on into `file`, all roots if none is given. A root's name
 /// stands for the roots below it too: `release/x` for `release/x/subject`.
@@ -83,4 +85,39 @@ pub fn import_store(
             store_to_fill(dir)?.import(file, &options)?
         }
     })
+}
+
+/// Writes what a release rests on into `file`, and nothing else: it is all that
+/// `release verify --from` needs.
+///
+/// # Errors
+/// [`AppError::Input`] if there is no such release; those of writing.
+pub fn export_release(dir: &Path, name: &str, file: &Path) -> Result<Exported, AppError> {
+    let store = store_to_look(dir)?;
+    let roots = Release::open(&store, name)?.roots()?;
+    Ok(store.export(&roots, file)?)
+}
+
+/// A store that holds what is in `file`, in a folder that goes when this is dropped.
+///
+/// # Errors
+/// A file that is no export, was altered or has kinds that are not known; no room.
+pub fn store_of_export(file: &Path) -> Result<(Store, tempfile::TempDir), AppError> {
+    let no_folder = |e: std::io::Error| {
+        AppError::Environment(format!(
+            "a folder for the imported store: {e}\n  help: `TMPDIR` says where temporary files go"
+        ))
+    };
+    let folder = tempfile::Builder::new()
+        .prefix("everbench-")
+        .tempdir()
+        .map_err(no_folder)?;
+    let store = store_to_fill(folder.path())?;
+    let options = ImportOptions {
+        kinds: &KINDS,
+        replace_roots: false,
+        dry_run: false,
+    };
+    store.import(file, &options)?;
+    Ok((store, folder))
 }

@@ -2,6 +2,7 @@
 //! was asked for beside them. Reads files; writes none.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,6 +63,8 @@ pub struct Project {
 pub struct ProjectSubject {
     /// Its manifest, with the tests of all its profiles.
     pub manifest: Arc<Manifest>,
+    /// The manifest as it is written.
+    pub text: Arc<str>,
     /// What the project file says of it.
     pub config: SubjectRef,
     /// Where relative paths of the manifest begin.
@@ -122,7 +125,7 @@ impl Project {
         let path = dir.join(config::FILE);
         let mut subjects: Vec<ProjectSubject> = Vec::new();
         for subject in &config.subjects {
-            let (manifest, manifest_dir) = read_manifest(dir, subject)?;
+            let (manifest, text, manifest_dir) = read_manifest(dir, subject)?;
             if subjects.iter().any(|s| s.manifest.name == manifest.name) {
                 return Err(AppError::Input(format!(
                     "{}: two subjects are called `{}`\n  help: change `name` in one of their manifests",
@@ -136,6 +139,7 @@ impl Project {
             }
             subjects.push(ProjectSubject {
                 manifest: Arc::new(manifest),
+                text: text.into(),
                 config: subject.clone(),
                 manifest_dir,
             });
@@ -165,6 +169,16 @@ impl Project {
         Ok(self.subjects.iter().filter(chosen).collect())
     }
 
+    /// Points per unique alert by subject, where a command or the project file gives them.
+    pub fn penalties(&self, options: &Options) -> BTreeMap<String, Option<f64>> {
+        let usual = self.config.score.penalty;
+        let own = |s: &ProjectSubject| options.penalty.or(s.config.penalty).or(usual);
+        let subjects = self.subjects.iter();
+        subjects
+            .map(|s| (s.manifest.name.clone(), own(s)))
+            .collect()
+    }
+
     /// The store's folder.
     pub fn store_dir(&self) -> PathBuf {
         store_dir(&self.dir)
@@ -176,27 +190,30 @@ pub(super) fn store_dir(dir: &Path) -> PathBuf {
     dir.join(".everbench").join("store")
 }
 
-fn read_manifest(dir: &Path, subject: &SubjectRef) -> Result<(Manifest, PathBuf), AppError> {
+fn read_manifest(
+    dir: &Path,
+    subject: &SubjectRef,
+) -> Result<(Manifest, String, PathBuf), AppError> {
     let read = |path: &Path| {
         std::fs::read_to_string(path)
             .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))
     };
+    let parse = |text: String, origin: String, folder: PathBuf| {
+        let manifest = Manifest::parse(&text, &origin)?;
+        Ok((manifest, text, folder))
+    };
     if let Some(path) = &subject.manifest {
         let path = dir.join(path);
-        let manifest = Manifest::parse(&read(&path)?, &path.display().to_string())?;
         let parent = path.parent().unwrap_or(dir).to_path_buf();
-        return Ok((manifest, parent));
+        return parse(read(&path)?, path.display().to_string(), parent);
     }
     let name = subject.preset.as_deref().unwrap_or_default();
     match subject::preset(name)? {
-        Preset::Text(text) => Ok((
-            Manifest::parse(text, &format!("preset {name}"))?,
-            dir.to_path_buf(),
-        )),
+        Preset::Text(text) => parse(text.into(), format!("preset {name}"), dir.to_path_buf()),
         Preset::Path(path) => {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-            let manifest = Manifest::parse(&read(&path)?, &path.display().to_string())?;
-            Ok((manifest, path.parent().unwrap_or(dir).to_path_buf()))
+            let parent = path.parent().unwrap_or(dir).to_path_buf();
+            parse(read(&path)?, path.display().to_string(), parent)
         }
     }
 }
@@ -223,11 +240,19 @@ pub(super) fn models(project: &Project, only: &[String]) -> Result<Vec<Answering
             )));
         }
     }
+    let retired = |m: &&ModelConfig| only.contains(&m.name) && m.retired.is_some();
+    if let Some(model) = project.config.models.iter().find(retired) {
+        return Err(AppError::Input(format!(
+            "model `{}` is retired since {}, and not asked any more\n  help: `everbench score` without `--model` shows its last rows; remove `retired` to ask it again",
+            model.name,
+            model.retired.as_deref().unwrap_or_default()
+        )));
+    }
     let wanted = project
         .config
         .models
         .iter()
-        .filter(|m| only.is_empty() || only.contains(&m.name));
+        .filter(|m| m.retired.is_none() && (only.is_empty() || only.contains(&m.name)));
     let found: Vec<Answering> = wanted
         .map(|m| answering(project, m))
         .collect::<Result<_, _>>()?;

@@ -29,6 +29,8 @@ pub mod exit {
     pub const DIFFERS: u8 = 6;
     /// `sync --check`: upstream has something new.
     pub const MOVED: u8 = 7;
+    /// `release verify`: something is not as it was frozen.
+    pub const NOT_REPRODUCED: u8 = 8;
     /// Something is still missing; running again goes on.
     pub const INCOMPLETE: u8 = 75;
 }
@@ -36,7 +38,7 @@ pub mod exit {
 /// Shown by `--help`.
 pub const EXIT_HELP: &str = "Exit codes: 0 done, 1 fault, 2 usage, 3 bad input file, 4 the machine lacks \
 something, 5 the unchanged subject does not build or test, 6 an audit found a difference, \
-7 upstream has something new (sync --check), 75 incomplete (run again to go on).";
+7 upstream has something new (sync --check), 8 a release is not reproduced (release verify), 75 incomplete (run again to go on).";
 
 /// Why a command ended early.
 pub enum CliError {
@@ -89,6 +91,12 @@ pub fn held(hold: &Hold, otherwise: Option<&str>) -> AppError {
         hold.jobs().len(),
         otherwise.unwrap_or("`everbench run` runs them")
     ))
+}
+
+/// The time, for what is to be dated.
+pub fn now() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    crate::date::time(since.map_or(0, |d| d.as_secs() as i64))
 }
 
 /// Prints to standard output.

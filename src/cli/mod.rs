@@ -7,11 +7,15 @@ mod audit;
 mod common;
 mod doctor;
 mod extractors;
+mod history;
 mod init;
 mod list;
 mod plan;
 mod progress;
 mod prompts;
+mod release;
+mod retract;
+mod rollover;
 mod run;
 mod score;
 mod show;
@@ -45,13 +49,17 @@ enum Command {
     Init(init::Args),
     Doctor(doctor::Args),
     Plan(plan::Args),
+    Rollover(rollover::Args),
     Run(run::Args),
     Score(score::Args),
+    History(history::Args),
     List(list::Args),
     Show(show::Args),
     Audit(audit::Args),
     Extractors(extractors::Args),
     Prompts(prompts::Args),
+    Release(release::Args),
+    Retract(retract::Args),
     #[command(visible_alias = "cache")]
     Store(store::Args),
     Subjects(subjects::Args),
@@ -86,13 +94,17 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(dir, &args),
         Command::Doctor(args) => doctor::run(dir, &args),
         Command::Plan(args) => plan::run(dir, &args),
+        Command::Rollover(args) => rollover::run(dir, &args),
         Command::Run(args) => run::run(dir, &args),
         Command::Score(args) => score::run(dir, &args),
+        Command::History(args) => history::run(dir, &args),
         Command::List(args) => list::run(dir, &args),
         Command::Show(args) => show::run(dir, &args),
         Command::Audit(args) => audit::run(dir, &args),
         Command::Extractors(args) => extractors::run(dir, &args),
         Command::Prompts(args) => prompts::run(dir, &args),
+        Command::Release(args) => release::run(dir, &args),
+        Command::Retract(args) => retract::run(dir, &args),
         Command::Store(args) => store::run(dir, &args),
         Command::Subjects(args) => subjects::run(dir, &args),
         Command::Sync(args) => sync::run(dir, &args),

@@ -1,5 +1,6 @@
 //! `everbench run`
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::common::{
@@ -60,25 +61,45 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     Ok(code(&board))
 }
 
-/// The leaderboard of an evaluation, with the project's settings where no option replaces them.
+/// The leaderboard of an evaluation with what belongs beside it now: the last rows of retired models.
 pub fn board(
     app: &App,
     options: &Options,
     evaluation: &Evaluation,
 ) -> Result<Leaderboard, AppError> {
+    let mut board = rows(app, options, evaluation)?;
     let config = &app.project.config;
-    let penalties = app.project.subjects.iter();
-    let penalties = penalties.map(|s| {
-        let own = options
-            .penalty
-            .or(s.config.penalty)
-            .or(config.score.penalty);
-        (s.manifest.name.clone(), own)
-    });
+    let retired: BTreeMap<String, String> = config
+        .models
+        .iter()
+        .filter_map(|m| Some((m.name.clone(), m.retired.clone()?)))
+        .collect();
+    if retired.is_empty() {
+        return Ok(board);
+    }
+    let penalties = app.project.penalties(options);
+    for subject in app.project.chosen(&options.subjects)? {
+        let name = &subject.manifest.name;
+        let own = penalties.get(name).copied().flatten();
+        let penalty = own.or(subject.manifest.scoring.penalty);
+        let summaries = app.summaries(name)?;
+        let rows = report::retired_rows(name, &summaries, &retired, &config.score, penalty);
+        board.retired.extend(rows);
+    }
+    Ok(board)
+}
+
+/// The leaderboard of an evaluation, with the project's settings where no option replaces them.
+pub fn rows(
+    app: &App,
+    options: &Options,
+    evaluation: &Evaluation,
+) -> Result<Leaderboard, AppError> {
+    let config = &app.project.config;
     let mut board = report::leaderboard(
         evaluation,
         &config.score,
-        &penalties.collect(),
+        &app.project.penalties(options),
         options.seed.unwrap_or(config.run.seed),
     )?;
     if !board.missing.is_empty() {
@@ -108,7 +129,8 @@ pub fn json<T: serde::Serialize>(value: &T) -> String {
 fn estimate(app: &App, options: &Options) -> Result<String, super::common::CliError> {
     let config = &app.project.config;
     let models = if options.models.is_empty() {
-        config.models.len()
+        let asked = config.models.iter().filter(|m| m.retired.is_none());
+        asked.count()
     } else {
         options.models.len()
     } as u64;

@@ -1,12 +1,14 @@
 //! `everbench score`
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::common::{CliResult, EvaluationArgs, Format, colour, exit, options, print};
+use super::release::{head, parsed};
 use super::run::{board, code, json};
-use crate::app::{App, AppError};
+use crate::app::{App, AppError, Evaluation, Options, Release};
 use crate::oss::scoring::{self, RawRow, Unranked, Weights};
-use crate::report::{self, Style};
+use crate::report::{self, Since, Style};
 
 /// Score what the store holds; runs nothing.
 #[derive(clap::Args)]
@@ -17,6 +19,16 @@ pub struct Args {
     /// d (changed lines) or bonus (already weighted).
     #[arg(long, value_name = "FILE.csv")]
     raw: Option<PathBuf>,
+    /// Show a release beside it, with what differs.
+    #[arg(long, value_name = "RELEASE", conflicts_with = "raw")]
+    beside: Option<String>,
+    /// Score only functions whose text cannot have been in the repository before this day:
+    /// YYYY-MM-DD. For subjects from git; others say nothing about the age of their texts.
+    #[arg(long, value_name = "DATE", value_parser = report::Since::day, conflicts_with_all = ["raw", "beside", "since_cutoff"])]
+    since: Option<report::Since>,
+    /// The same, for each model from the day after its training data ended: `cutoff` in its card.
+    #[arg(long, conflicts_with_all = ["raw", "beside"])]
+    since_cutoff: bool,
     /// How the leaderboard is shown.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -30,12 +42,62 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let app = App::open_to_score(dir)?;
     let options = options(&args.evaluation, None);
     let evaluation = app.score(&options)?;
+    let cutoff = args.since_cutoff.then_some(Since::Cutoff);
+    if let Some(since) = args.since.clone().or(cutoff) {
+        return young(&app, &options, &evaluation, &since, args.format);
+    }
     let board = board(&app, &options, &evaluation)?;
+    if let Some(name) = &args.beside {
+        let frozen = Release::open(&app.store, name)?.board()?;
+        let (frozen, rolling) = (parsed(&frozen), parsed(&json(&board)));
+        let beside = report::beside((name, &frozen), ("now", &rolling));
+        match args.format {
+            Format::Json => print(&json(&serde_json::json!({
+                "schema": beside.schema, "frozen": frozen, "now": rolling, "beside": beside,
+            })))?,
+            Format::Text => {
+                let release = Release::open(&app.store, name)?;
+                let now = report::text(&board, Style { colour: colour() });
+                let head = format!("{}\n\n{}", head(&release.record), release.text()?);
+                let beside = report::beside_text(&beside);
+                print(&format!("{head}\nnow:\n\n{now}\n{beside}"))?;
+            }
+        }
+        return Ok(code(&board));
+    }
     match args.format {
         Format::Json => print(&json(&board))?,
         Format::Text => print(&report::text(&board, Style { colour: colour() }))?,
     }
     Ok(code(&board))
+}
+
+/// Scores over the functions that are young enough.
+fn young(
+    app: &App,
+    options: &Options,
+    evaluation: &Evaluation,
+    since: &Since,
+    format: Format,
+) -> CliResult {
+    let mut ages = BTreeMap::new();
+    for board in &evaluation.boards {
+        let name = &board.manifest.name;
+        ages.insert(name.clone(), app.ages(name)?);
+    }
+    let penalties = app.project.penalties(options);
+    let config = &app.project.config.score;
+    let rows = report::since(evaluation, &ages, config, &penalties, since)?;
+    match format {
+        Format::Json => print(&json(&serde_json::json!({
+            "schema": report::SINCE_SCHEMA, "rows": rows, "missing": evaluation.missing,
+        })))?,
+        Format::Text => print(&report::since_text(&rows))?,
+    }
+    Ok(match evaluation.missing.is_empty() {
+        true => exit::OK,
+        false => exit::INCOMPLETE,
+    })
 }
 
 fn raw(path: &Path, format: Format) -> CliResult {

@@ -13,6 +13,7 @@
 
 pub mod artifact;
 pub mod baseline;
+pub mod bridge;
 pub mod carry;
 pub mod case;
 pub mod changes;
@@ -21,6 +22,7 @@ pub mod compiled;
 pub mod dissimilarity;
 pub mod environment;
 pub mod extractors;
+pub mod history;
 pub mod inputs;
 pub mod iteration;
 pub mod jobs;
@@ -32,5 +34,6 @@ mod places;
 pub mod population;
 pub mod reads;
 pub mod scoring;
+pub mod seen;
 pub mod shown;
 pub mod suite;

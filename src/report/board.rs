@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::aggregate::{AggregateRow, aggregate_rows};
 use super::carry::{CarrySummary, StaleRow, carry_summary, stale_row};
-use crate::app::{AppError, Evaluation, RowResult, SubjectBoard};
-use crate::ask::Shows;
+use super::history::RetiredRow;
+use crate::app::{AppError, Evaluation, Retracted, RowResult, SubjectBoard};
+use crate::ask::{Shows, Task};
 use crate::config::ScoreConfig;
 use crate::oss::baseline;
 use crate::oss::inputs::{Card, Scoring};
@@ -41,6 +42,9 @@ pub struct Leaderboard {
     pub missing: BTreeMap<String, u64>,
     /// Why, each reason once.
     pub problems: Vec<String>,
+    /// Rows of models that are not asked any more, as they last were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retired: Vec<RetiredRow>,
     /// That the last run was asked for something else, if something is missing for that reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_otherwise: Option<String>,
@@ -170,6 +174,9 @@ pub struct PlacedRow {
     pub card: Card,
     /// True if nothing is missing.
     pub complete: bool,
+    /// What the row rests on that was taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retracted: Option<Retracted>,
 }
 
 /// Why a row has no rank.
@@ -182,6 +189,8 @@ pub enum RankNote {
     TooFewChanges,
     /// Something is missing.
     Incomplete,
+    /// It rests on something that was taken back.
+    Retracted,
 }
 
 /// The unchanged subject's results.
@@ -254,20 +263,9 @@ pub fn leaderboard(
     penalties: &BTreeMap<String, Option<f64>>,
     seed: u64,
 ) -> Result<Leaderboard, AppError> {
-    let defaults = Weights::default();
-    // Where the model is not shown the original, to come out far from it is no merit.
-    let rewards_changes = evaluation.world.task.shows == Shows::Original;
-    let [w1, w2, w3] = config
-        .weights
-        .unwrap_or([defaults.w1, defaults.w2, defaults.w3]);
-    let weights = Weights {
-        w1,
-        w2,
-        w3,
-        wd: config
-            .dissimilarity_weight
-            .unwrap_or(if rewards_changes { defaults.wd } else { 0.0 }),
-    };
+    let rewards_changes = rewards_changes(evaluation.world.task);
+    let weights = weights(config, evaluation.world.task);
+    let Weights { w1, w2, w3, .. } = weights;
     let mut rows = Vec::new();
     let mut subjects: Vec<SubjectSummary> = Vec::new();
     let mut scored = Vec::new();
@@ -330,6 +328,7 @@ pub fn leaderboard(
         excluded,
         missing: evaluation.missing.clone(),
         problems,
+        retired: Vec::new(),
         asked_otherwise: None,
         population: subjects.iter().map(|s| s.population).sum(),
         penalty: match subjects.as_slice() {
@@ -340,6 +339,29 @@ pub fn leaderboard(
         weights: [w1, w2, w3, weights.wd],
         seed,
     })
+}
+
+/// Where the model is not shown the original, to come out far from it is no merit.
+fn rewards_changes(task: &Task) -> bool {
+    task.shows == Shows::Original
+}
+
+/// The weights of a task's rows.
+pub(super) fn weights(config: &ScoreConfig, task: &Task) -> Weights {
+    let defaults = Weights::default();
+    let [w1, w2, w3] = config
+        .weights
+        .unwrap_or([defaults.w1, defaults.w2, defaults.w3]);
+    let usual = match rewards_changes(task) {
+        true => defaults.wd,
+        false => 0.0,
+    };
+    Weights {
+        w1,
+        w2,
+        w3,
+        wd: config.dissimilarity_weight.unwrap_or(usual),
+    }
 }
 
 /// A row's counts, without scores.
@@ -417,7 +439,11 @@ fn counted(evaluation: &Evaluation, subject: &SubjectBoard, row: &RowResult) -> 
         unread_sanitizer_lines: iterations.iter().map(|i| i.unread).sum(),
         rank: None,
         rank_interval: None,
-        unranked: facts.is_none().then_some(RankNote::Incomplete),
+        unranked: match (&row.retracted, facts) {
+            (Some(_), _) => Some(RankNote::Retracted),
+            (None, None) => Some(RankNote::Incomplete),
+            (None, Some(_)) => None,
+        },
         extractor: subject.manifest.functions.extractor.name(),
         compiler: evaluation.compiler.clone(),
         baseline: board.baseline.as_deref().map(BaselineSummary::from),
@@ -428,6 +454,7 @@ fn counted(evaluation: &Evaluation, subject: &SubjectBoard, row: &RowResult) -> 
             .collect(),
         card: row.spec.card.clone(),
         complete: facts.is_some(),
+        retracted: row.retracted.clone(),
     }
 }
 

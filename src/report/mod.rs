@@ -2,15 +2,24 @@
 //! or JSON out; nothing is printed here.
 
 mod aggregate;
+mod beside;
 mod board;
 mod carry;
 mod check;
+mod history;
 mod plan;
+mod since;
 mod table;
 
 pub use aggregate::AggregateRow;
+pub use beside::{BESIDE_SCHEMA, Beside, RowBeside, beside, beside_text};
 pub use board::{BaselineSummary, Leaderboard, PlacedRow, RankNote, SubjectSummary, leaderboard};
 pub use carry::{CarrySummary, StaleRow};
 pub use check::{SubjectCheck, check, check_text};
+pub use history::{
+    HISTORY_SCHEMA, RetiredRow, SinceRow, SubjectHistory, history, history_text, retired_rows,
+    since_text,
+};
 pub use plan::{PLAN_SCHEMA, PlanDoc, plan, plan_text};
+pub use since::{SINCE_SCHEMA, Since, since};
 pub use table::{Style, counts, text};

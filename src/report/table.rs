@@ -7,6 +7,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Table, presets};
 
 use super::aggregate::AggregateRow;
 use super::board::{Leaderboard, PlacedRow, RankNote, SubjectSummary};
+use super::history::retired_text;
 use crate::oss::inputs::Scoring;
 use crate::oss::metrics;
 use crate::oss::scoring::PENALTY_CAP;
@@ -75,6 +76,20 @@ pub fn text(board: &Leaderboard, style: Style) -> String {
                 row.subject,
                 row.scoring.name(),
                 100.0 * row.interval_disagreement.unwrap_or_default()
+            );
+        }
+    }
+    out.push_str(&retired_text(&board.retired));
+    for row in &board.rows {
+        if let Some(retracted) = &row.retracted {
+            let _ = writeln!(
+                out,
+                "retracted: {} on {} ({}) rests on {} facts that were taken back: {}. It is not scored until its replies are of another revision.",
+                row.model,
+                row.subject,
+                row.scoring.name(),
+                retracted.facts,
+                retracted.reasons.join("; ")
             );
         }
     }
@@ -319,6 +334,7 @@ fn rank(rank: Option<u32>, interval: Option<[u32; 2]>, unranked: Option<RankNote
         (None, _, Some(RankNote::Calibration)) => "cal".into(),
         (None, _, Some(RankNote::TooFewChanges)) => "few edits".into(),
         (None, _, Some(RankNote::Incomplete)) => "incomplete".into(),
+        (None, _, Some(RankNote::Retracted)) => "retracted".into(),
         (None, ..) => "-".into(),
     }
 }

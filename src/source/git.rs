@@ -198,6 +198,20 @@ impl Git {
         mirror.commit_of(revision, &id)
     }
 
+    /// When the commit that `source` names by its full id came to be what it is: the committer's
+    /// date, in seconds since 1970. Asks no repository: nothing if the mirror lacks the commit.
+    pub fn committed(&self, source: &GitSource, manifest_dir: &Path) -> Option<i64> {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let mirror = Mirror::open(self, source, manifest_dir).ok()?;
+        let commit = source.revision.as_str();
+        if !mirror.has(commit).ok()? {
+            return None;
+        }
+        let args = ["show", "--no-patch", "--no-show-signature", "--format=%ct"];
+        let shown = mirror.run(args.into_iter().chain([commit])).ok()?;
+        String::from_utf8_lossy(&shown.stdout).trim().parse().ok()
+    }
+
     /// The tree of the commit that `source` names by its full id. Needs no network when the mirror
     /// has the commit.
     pub fn fetch(&self, source: &GitSource, manifest_dir: &Path) -> Result<Tree, GitError> {
