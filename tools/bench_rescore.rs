@@ -450,6 +450,7 @@ fn evaluate_anew(
             commit: String::new(),
             board,
             carries: false,
+            upstream: None,
         })
         .collect();
     if code != "reference" {

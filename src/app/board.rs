@@ -4,13 +4,14 @@
 
 use super::retract::Retracted;
 use crate::ask::Task;
-use crate::engine::{EngineDb, Facts, Failure, Hold};
+use crate::engine::{Broken, EngineDb, Facts, Failure, Hold};
 use crate::job::Job;
 use crate::lang::QuerySet;
 use crate::oss::carry::Carried;
 use crate::oss::inputs::{Model, ModelSpec, Origin, Scoring, Settings, Subject};
 use crate::oss::leaderboard::{self, RowFacts};
 use crate::oss::reads::Remembered;
+use crate::oss::upstream::Upstream;
 use crate::oss::{baseline, metrics, population};
 use crate::store::Reader;
 use crate::subject::Manifest;
@@ -92,6 +93,7 @@ impl Plan {
                 commit: subject.commit(),
                 board,
                 carries: subject.carried.is_some(),
+                upstream: None,
             })
             .collect()
     }
@@ -167,6 +169,8 @@ pub struct Board {
     pub population: Option<Arc<population::Population>>,
     /// The unchanged subject's results.
     pub baseline: Option<Arc<baseline::Baseline>>,
+    /// Why the unchanged subject cannot be measured at this commit; then there are no rows.
+    pub broken: Option<Broken>,
 }
 
 /// A subject's board, and what it was measured on.
@@ -179,6 +183,9 @@ pub struct SubjectBoard {
     pub board: Board,
     /// Whether iterations of earlier commits may be among theirs.
     pub carries: bool,
+    /// How the unchanged subject's tests differ from those of the last complete evaluation of another
+    /// tree.
+    pub upstream: Option<Upstream>,
 }
 
 /// The outcome of a run or of a scoring.
@@ -225,7 +232,8 @@ fn further_metrics(
     found
 }
 
-/// The root query: the boards of all subjects, and what stands in their way.
+/// The root query: the boards of all subjects, and what stands in their way. A subject that is itself
+/// broken is set aside.
 pub fn boards(
     db: &EngineDb,
     benches: &[Bench],
@@ -236,7 +244,12 @@ pub fn boards(
     let boards = benches
         .iter()
         .map(|bench| {
-            let (board, h) = board(db, bench.settings, bench.subject, models, scorings);
+            let (mut board, h) = board(db, bench.settings, bench.subject, models, scorings);
+            let h = h.set_aside();
+            board.broken = h.aside().first().cloned();
+            if board.broken.is_some() {
+                board.rows.clear();
+            }
             hold.merge(&h);
             board
         })
@@ -277,6 +290,7 @@ pub fn board(
             sample: None,
             population: None,
             baseline: baseline.ok(),
+            broken: None,
         };
         return (board, hold.settle());
     }
@@ -306,6 +320,7 @@ pub fn board(
         sample: population::sample(db, settings, subject).ok(),
         population: population::population(db, settings, subject).ok(),
         baseline: baseline.ok(),
+        broken: None,
     };
     (board, hold.settle())
 }

@@ -187,18 +187,29 @@ impl App {
         for job in hold.jobs() {
             *missing.entry(job.kind().name.to_string()).or_default() += 1;
         }
+        let notes = self.writable && !plan.looks_back;
+        let mut upstream = Vec::new();
+        for ((bench, subject), board) in world.benches.iter().zip(&plan.subjects).zip(&boards) {
+            if notes && (board.broken.is_some() || board.baseline.is_some()) {
+                self.remember_broken(subject, board.broken.as_ref())?;
+            }
+            upstream.push(self.upstream(&world, *bench, &subject.commit())?);
+        }
         let mut reused = BTreeMap::new();
         if hold.is_empty() {
-            for (bench, subject) in world.benches.iter().zip(&plan.subjects) {
+            let subjects = world.benches.iter().zip(&plan.subjects).zip(&boards);
+            let whole = subjects.filter(|(_, board)| board.broken.is_none());
+            for ((bench, subject), _) in whole {
                 let root = self.keep_manifest(&world, *bench, plan)?;
-                if self.writable && !plan.looks_back {
+                if notes {
                     self.remember_reads(&world, *bench)?;
+                    self.remember_tested(&world, *bench, &subject.commit())?;
                     if let Some(root) = root {
                         self.remember_iterations(&world, *bench, &subject.commit(), root)?;
                     }
                 }
             }
-            if let Ok(uses) = uses(&world) {
+            if let Ok(uses) = uses(&world, &boards) {
                 reused = uses;
                 for (kind, n) in &executed {
                     let left = reused.get(kind).copied().unwrap_or(0).saturating_sub(*n);
@@ -211,8 +222,12 @@ impl App {
             }
         }
         self.honour(&world, &mut boards)?;
+        let mut boards = plan.named(boards);
+        for (board, upstream) in boards.iter_mut().zip(upstream) {
+            board.upstream = upstream;
+        }
         Ok(Evaluation {
-            boards: plan.named(boards),
+            boards,
             missing,
             failures,
             executed,
@@ -323,9 +338,10 @@ pub(super) fn evaluation_lines(
 }
 
 /// How many distinct jobs of each kind all rows rest on.
-pub(super) fn uses(world: &World) -> Result<BTreeMap<String, u64>, Hold> {
+pub(super) fn uses(world: &World, boards: &[Board]) -> Result<BTreeMap<String, u64>, Hold> {
     let mut sum: BTreeMap<String, u64> = BTreeMap::new();
-    for Bench { settings, subject } in &world.benches {
+    let benches = world.benches.iter().zip(boards);
+    for (Bench { settings, subject }, _) in benches.filter(|(_, b)| b.broken.is_none()) {
         let args = (&world.models, &world.scorings);
         for (kind, n) in leaderboard::uses(&world.db, *settings, *subject, args.0, args.1)? {
             *sum.entry(kind).or_default() += n;

@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 use crate::config::{self};
-use crate::engine::{DriveError, Failure, Hold};
+use crate::engine::{Broken, DriveError, Failure, Hold};
 use crate::exec::NoSandbox;
 use crate::exec::answer::ReplayError;
 use crate::exec::libclang::NoLibclang;
@@ -95,11 +95,16 @@ impl From<NoSandbox> for AppError {
 
 pub(super) fn fault_of(hold: &Hold) -> Result<(), AppError> {
     match hold.faults().first() {
-        Some(fault) => Err(AppError::Broken {
-            what: fault.what.clone(),
-            help: fault.help.clone(),
-        }),
+        Some(fault) => Err(broken(fault)),
         None => Ok(()),
+    }
+}
+
+/// A fault as an error of the command.
+pub(super) fn broken(fault: &Broken) -> AppError {
+    AppError::Broken {
+        what: fault.what.clone(),
+        help: fault.help.clone(),
     }
 }
 

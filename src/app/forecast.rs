@@ -44,11 +44,25 @@ pub struct SubjectForecast {
     pub models: Vec<ModelForecast>,
     /// Why nothing can be said of the models yet.
     pub unknown: Option<String>,
+    /// Why the unchanged subject cannot be measured at this commit: then there is nothing to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline_broken: Option<BrokenForecast>,
     /// The smallest true difference between two models' s1 that would be found in four of five
     /// cases at a level of 0.05, in points, at this number of functions: the bound for independent
     /// functions of which half compile. Correlation within files makes it larger, the pairing of
     /// functions smaller.
     pub detectable_s1: Option<f64>,
+}
+
+/// A commit at which the unchanged subject cannot be measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct BrokenForecast {
+    /// What is wrong.
+    pub what: String,
+    /// The way out.
+    pub help: String,
+    /// What reports call the commit of the last complete evaluation, if there is one.
+    pub last_good: Option<String>,
 }
 
 /// Jobs of one kind for one model.
@@ -112,14 +126,14 @@ impl App {
                     let mut hold = Hold::default();
                     for subject in &subjects {
                         if let Err(h) = outlook::built(db, *subject) {
-                            hold.merge(&h);
+                            hold.merge(&h.set_aside());
                         }
                     }
                     ((), hold.settle())
                 }
             })?;
         }
-        let Drove { world, .. } = self.drive(&plan, None, cancel, &mut ())?;
+        let Drove { world, boards, .. } = self.drive(&plan, None, cancel, &mut ())?;
         let reader = self.store.reader()?;
         let costs = Costs {
             reader: &reader,
@@ -130,8 +144,23 @@ impl App {
             seen: HashSet::new(),
         };
         let mut subjects = Vec::new();
-        for (bench, subject) in world.benches.iter().zip(&plan.subjects) {
-            subjects.push(counting.subject(&world, *bench, &reader, subject)?);
+        for ((bench, subject), board) in world.benches.iter().zip(&plan.subjects).zip(boards) {
+            subjects.push(match board.broken {
+                None => counting.subject(&world, *bench, &reader, subject)?,
+                Some(broken) => {
+                    if self.writable {
+                        self.remember_broken(subject, Some(&broken))?;
+                    }
+                    SubjectForecast {
+                        baseline_broken: Some(BrokenForecast {
+                            what: broken.what,
+                            help: broken.help,
+                            last_good: self.last_good(&subject.manifest.name)?,
+                        }),
+                        ..SubjectForecast::of(subject)
+                    }
+                }
+            });
         }
         let complete = subjects.iter().all(|s| {
             let open = |s: &Stage| s.now + s.later > 0;
@@ -150,6 +179,21 @@ impl App {
             subjects,
             complete,
         })
+    }
+}
+
+impl SubjectForecast {
+    /// Nothing but which subject it is.
+    fn of(plan: &SubjectPlan) -> SubjectForecast {
+        SubjectForecast {
+            subject: plan.manifest.name.clone(),
+            commit: plan.commit(),
+            groups: Vec::new(),
+            models: Vec::new(),
+            unknown: None,
+            baseline_broken: None,
+            detectable_s1: None,
+        }
     }
 }
 
@@ -174,14 +218,7 @@ impl Counting<'_> {
             .map(|m| m.spec(db).name.as_str())
             .collect();
         let last = Last::of(reader, &plan.manifest.name, &names)?;
-        let mut out = SubjectForecast {
-            subject: plan.manifest.name.clone(),
-            commit: plan.commit(),
-            groups: Vec::new(),
-            models: Vec::new(),
-            unknown: None,
-            detectable_s1: None,
-        };
+        let mut out = SubjectForecast::of(plan);
         let ground = outlook::ground(db, subject).map_err(unusable)?;
         self.groups(ground, None, last.as_ref(), &mut out)?;
         if outlook::built(db, subject).is_err() {

@@ -51,6 +51,7 @@ mod sources;
 mod stored;
 mod subjects;
 mod sync;
+mod upstream;
 mod why;
 
 pub use audit::Audited;
@@ -59,7 +60,7 @@ pub use carry::{AUDITED, Carry};
 pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
 pub use fetch::Fetched;
-pub use forecast::{Forecast, Group, ModelForecast, SubjectForecast};
+pub use forecast::{BrokenForecast, Forecast, Group, ModelForecast, SubjectForecast};
 pub use portable::{export_release, export_store, import_store, store_of_export};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
 pub use release::{
@@ -72,6 +73,7 @@ pub use rollover::Rollover;
 pub use stored::{store_to_change, store_to_look};
 pub use subjects::{Known, guess_manifest, known};
 pub use sync::{Moved, Synced};
+pub use upstream::BrokenCommit;
 pub use why::{Explained, State};
 
 use audit::audits;

@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 use super::lock::Lock;
-use super::{App, AppError, Options, ProjectSubject};
+use super::{App, AppError, BrokenCommit, Options, ProjectSubject};
 use crate::digest::Digest;
 use crate::source::{self, Git, SourceError};
 use crate::subject::{Source, is_commit};
@@ -17,6 +17,10 @@ pub struct Synced {
     pub follows: String,
     /// Whether there is something new.
     pub moved: Moved,
+    /// What is wrong with the commit it is at now, if it was found to be broken.
+    pub broken: Option<BrokenCommit>,
+    /// What reports call the commit of the last complete evaluation.
+    pub last_good: Option<String>,
 }
 
 /// Whether a source is another than before.
@@ -89,10 +93,19 @@ impl App {
             }
             source => (source.label(), Moved::Pinned),
         };
+        let broken = match &moved {
+            Moved::Pinned => None,
+            Moved::Same(is) | Moved::New(_, is) => {
+                let mut known = self.broken(&name)?.into_iter();
+                known.find(|broken| is.starts_with(&broken.commit))
+            }
+        };
         Ok(Synced {
+            last_good: self.last_good(&name)?,
             subject: name,
             follows,
             moved,
+            broken,
         })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::board::{Bench, World};
 use super::drive::Drove;
-use super::error::unusable;
+use super::error::{broken, unusable};
 use super::project::models;
 use super::{App, AppError, Options};
 use crate::cancel::Cancel;
@@ -167,12 +167,17 @@ impl App {
         let answering = models(&self.project, &options.models)?;
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
-        let Drove { world, .. } = self.drive(&plan, None, &Cancel::new(), &mut ())?;
+        let Drove { world, boards, .. } = self.drive(&plan, None, &Cancel::new(), &mut ())?;
+        let mut fault = None;
         let reader = self.store.reader()?;
         let db = &world.db;
         let mut out = Vec::new();
         let mut compared = false;
-        for bench in &world.benches {
+        for (bench, board) in world.benches.iter().zip(boards) {
+            if board.broken.is_some() {
+                fault = fault.or(board.broken);
+                continue;
+            }
             let (settings, subject) = (bench.settings, bench.subject);
             let name = &subject.manifest(db).name;
             let args = (&world.models, &world.scorings);
@@ -203,6 +208,9 @@ impl App {
                 let old = old.get(name).copied();
                 out.push(explain(&reader, name, old, job)?);
             }
+        }
+        if let (true, Some(fault)) = (out.is_empty(), fault) {
+            return Err(broken(&fault));
         }
         if out.is_empty() {
             return Err(AppError::Input(match compared {

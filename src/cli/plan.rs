@@ -48,5 +48,6 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         Format::Json => print(&json(&report::plan(&plan)))?,
         Format::Text => print(&report::plan_text(&plan))?,
     }
-    Ok(exit::OK)
+    let broken = plan.subjects.iter().any(|s| s.baseline_broken.is_some());
+    Ok(if broken { exit::BASELINE } else { exit::OK })
 }

@@ -49,6 +49,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let board = board(&app, &options, &evaluation)?;
     match args.format {
         Format::Json => print(&json(&board))?,
+        Format::Text if board.subjects.is_empty() => {}
         Format::Text => {
             print(&report::text(&board, Style { colour: colour() }))?;
             print(&format!(
@@ -102,19 +103,36 @@ pub fn rows(
         &app.project.penalties(options),
         options.seed.unwrap_or(config.run.seed),
     )?;
+    for broken in &mut board.baseline_broken {
+        broken.last_good = app.last_good(&broken.subject)?;
+    }
     if !board.missing.is_empty() {
         board.asked_otherwise = app.asked_otherwise(options)?;
     }
     Ok(board)
 }
 
-/// The exit code that goes with a leaderboard.
+/// The exit code that goes with a leaderboard. What is wrong with unchanged subjects is an error that
+/// is told, also beside the rows of others.
 pub fn code(board: &Leaderboard) -> u8 {
-    if board.missing.is_empty() {
+    for broken in &board.baseline_broken {
+        tell(&broken.what, &broken.help);
+        if let Some(commit) = &broken.last_good {
+            eprintln!("  the last good evaluation is of {commit}");
+        }
+    }
+    if !board.baseline_broken.is_empty() {
+        exit::BASELINE
+    } else if board.missing.is_empty() {
         exit::OK
     } else {
         exit::INCOMPLETE
     }
+}
+
+/// Says what is wrong with an unchanged subject.
+pub fn tell(what: &str, help: &str) {
+    eprintln!("error: {what}\n  help: {help}");
 }
 
 /// A document as JSON text.

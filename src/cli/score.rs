@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::common::{CliResult, EvaluationArgs, Format, colour, exit, options, print};
 use super::release::{head, parsed};
-use super::run::{board, code, json};
+use super::run::{board, code, json, tell};
 use crate::app::{App, AppError, Evaluation, Options, Release};
 use crate::oss::scoring::{self, RawRow, Unranked, Weights};
 use crate::report::{self, Since, Style};
@@ -67,6 +67,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     }
     match args.format {
         Format::Json => print(&json(&board))?,
+        Format::Text if board.subjects.is_empty() => {}
         Format::Text => print(&report::text(&board, Style { colour: colour() }))?,
     }
     Ok(code(&board))
@@ -94,9 +95,15 @@ fn young(
         })))?,
         Format::Text => print(&report::since_text(&rows))?,
     }
-    Ok(match evaluation.missing.is_empty() {
-        true => exit::OK,
-        false => exit::INCOMPLETE,
+    let broken = evaluation
+        .boards
+        .iter()
+        .filter_map(|b| b.board.broken.as_ref());
+    let broken: Vec<_> = broken.map(|fault| tell(&fault.what, &fault.help)).collect();
+    Ok(match (broken.is_empty(), evaluation.missing.is_empty()) {
+        (false, _) => exit::BASELINE,
+        (true, true) => exit::OK,
+        (true, false) => exit::INCOMPLETE,
     })
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::common::{CliResult, Format, exit, print};
 use super::run::json;
 use crate::app::{App, Moved, Options};
+use crate::report;
 
 /// Look up where upstream is now and follow it; `plan` then says what that costs.
 #[derive(clap::Args)]
@@ -40,7 +41,10 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                     };
                     serde_json::json!({
                         "subject": s.subject, "follows": s.follows, "state": s.moved.name(),
-                        "old": old, "new": new,
+                        "old": old, "new": new, "last_good": s.last_good,
+                        "baseline_broken": s.broken.as_ref().map(|b| {
+                            serde_json::json!({ "commit": b.commit, "what": b.what, "help": b.help })
+                        }),
                     })
                 })
                 .collect();
@@ -58,6 +62,14 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                     Moved::New(Some(was), is) => format!("now {is}, was {was}"),
                 };
                 out.push_str(&format!("{}: {}: {said}\n", s.subject, s.follows));
+                if let Some(broken) = &s.broken {
+                    let said = report::broken_line(
+                        &broken.commit,
+                        broken.reason(),
+                        s.last_good.as_deref(),
+                    );
+                    out.push_str(&format!("  {said}\n"));
+                }
             }
             print(&out)?;
         }

@@ -6,7 +6,7 @@
 //! a value: it is logged as an attempt, and the job stays missing.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -172,6 +172,13 @@ impl Driver<'_> {
             }
             // A fault ends the command whatever else is run: what runs may end, nothing new starts.
             let faulty = !hold.faults().is_empty();
+            // What was wanted for a part that is set aside now is wanted no more.
+            if !hold.aside().is_empty() {
+                let wanted = hold.jobs().iter().map(Job::key).collect();
+                for key in board.forget(&wanted) {
+                    wave.known.remove(&key);
+                }
+            }
             let lacking = hold.jobs().iter().filter(|job| !is_observation(job));
             for job in lacking.filter(|_| !faulty) {
                 if !wave.known.contains_key(&job.key()) && !self.cancel.is_stopping() {
@@ -509,6 +516,21 @@ impl Board {
         });
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// Takes out of the queue what is not wanted; the keys of what went.
+    fn forget(&self, wanted: &HashSet<Key>) -> Vec<Key> {
+        let mut state = self.lock();
+        let queue = std::mem::take(&mut state.queue).into_vec();
+        let (kept, gone): (Vec<Ticket>, Vec<Ticket>) = queue
+            .into_iter()
+            .partition(|ticket| wanted.contains(&ticket.job.key()));
+        state.queue = kept.into();
+        for ticket in &gone {
+            let queued = state.queued.get_mut(ticket.job.kind().name);
+            *queued.expect("it was queued") -= 1;
+        }
+        gone.iter().map(|ticket| ticket.job.key()).collect()
     }
 
     /// Waits for the most urgent job and for as many free cores as it needs.

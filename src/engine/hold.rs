@@ -11,14 +11,18 @@ pub struct Broken {
     pub what: String,
     /// What the user can do about it.
     pub help: String,
+    /// Whether it is the unchanged project that is at fault: another commit of it may be whole.
+    pub baseline: bool,
 }
 
-/// What stands between a query and its value: jobs to run, corrupt blobs to replace, faults.
+/// What stands between a query and its value: jobs to run, corrupt blobs to replace, faults. Parts
+/// that were set aside for their faults are named beside it: they stand in nobody's way.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Hold {
     missing: Vec<Job>,
     corrupt: Vec<Digest>,
     broken: Vec<Broken>,
+    aside: Vec<Broken>,
 }
 
 impl Hold {
@@ -44,9 +48,38 @@ impl Hold {
             broken: vec![Broken {
                 what: what.into(),
                 help: help.into(),
+                baseline: false,
             }],
             ..Hold::default()
         }
+    }
+
+    /// One fault of the unchanged project.
+    pub fn baseline_broken(what: impl Into<String>, help: impl Into<String>) -> Self {
+        let mut hold = Hold::broken(what, help);
+        hold.broken
+            .iter_mut()
+            .for_each(|fault| fault.baseline = true);
+        hold
+    }
+
+    /// If the unchanged project is at fault: without those faults and without the jobs, which cannot
+    /// help. Others go on.
+    #[must_use]
+    pub fn set_aside(mut self) -> Self {
+        let (baseline, others): (Vec<Broken>, _) =
+            self.broken.into_iter().partition(|f| f.baseline);
+        if !baseline.is_empty() {
+            self.missing.clear();
+        }
+        self.broken = others;
+        self.aside.extend(baseline);
+        self
+    }
+
+    /// The faults for which parts were set aside.
+    pub fn aside(&self) -> &[Broken] {
+        &self.aside
     }
 
     /// True when nothing stands in the way.
@@ -74,6 +107,7 @@ impl Hold {
         self.missing.extend_from_slice(&other.missing);
         self.corrupt.extend_from_slice(&other.corrupt);
         self.broken.extend_from_slice(&other.broken);
+        self.aside.extend_from_slice(&other.aside);
     }
 
     /// Sorts and removes duplicates, so that equal holds are equal values.
@@ -85,6 +119,8 @@ impl Hold {
         self.corrupt.dedup();
         self.broken.sort_unstable();
         self.broken.dedup();
+        self.aside.sort_unstable();
+        self.aside.dedup();
         self
     }
 }

@@ -312,7 +312,7 @@ fn summarise(
             Some((shard, output)) => said(shard, &read_run(db, *output)?),
             None => String::new(),
         };
-        return Err(Hold::broken(
+        return Err(Hold::baseline_broken(
             format!(
                 "not one test of the unchanged subject `{}` passes",
                 manifest.name
@@ -359,7 +359,7 @@ fn useless_shards(subject: &str, of: usize, useless: &[String], said: &str) -> H
     if useless.len() > NAMED {
         what.push_str(&format!("\n  and {} more", useless.len() - NAMED));
     }
-    Hold::broken(
+    Hold::baseline_broken(
         what,
         format!(
             "run the unchanged tests by hand; check `[tests]` in the manifest: the commands, the limits, \

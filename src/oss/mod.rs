@@ -7,7 +7,7 @@
 //! sandbox; `places` which lines of which files alerts mean; `carry` keeps iterations of an earlier
 //! commit; `extractors` puts the two ways to find functions side by side; `check` is about the
 //! subject itself, `outlook` about what an evaluation lacks,
-//! `changes` how two jobs differ; `shown` is what a task shows a model of a function, `metrics` what is measured
+//! `changes` how two jobs differ, `upstream` how the unchanged tests do; `shown` is what a task shows a model of a function, `metrics` what is measured
 //! beside the three
 //! of the benchmark; `dissimilarity` and `scoring` are arithmetic.
 
@@ -37,3 +37,4 @@ pub mod scoring;
 pub mod seen;
 pub mod shown;
 pub mod suite;
+pub mod upstream;

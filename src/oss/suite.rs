@@ -22,7 +22,7 @@ pub fn suite(db: &dyn Db, subject: Subject) -> Result<Arc<Suite>, Hold> {
             .expand(snapshot.files.keys().map(String::as_str))
     };
     expanded.map(Arc::new).map_err(|e| {
-        Hold::broken(
+        Hold::baseline_broken(
             format!("subject `{}`: {e}", manifest.name),
             "patterns are relative to the root of the source tree; `*` stops at `/`, `**` does not",
         )

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::aggregate::{AggregateRow, aggregate_rows};
 use super::carry::{CarrySummary, StaleRow, carry_summary, stale_row};
 use super::history::RetiredRow;
+use super::upstream::BrokenSubject;
 use crate::app::{AppError, Evaluation, Retracted, RowResult, SubjectBoard};
 use crate::ask::{Shows, Task};
 use crate::config::ScoreConfig;
@@ -15,6 +16,7 @@ use crate::oss::inputs::{Card, Scoring};
 use crate::oss::leaderboard::{Prices, row_data};
 use crate::oss::metrics;
 use crate::oss::scoring::{self, Bootstrap, Draws, RowEstimate, Weights};
+use crate::oss::upstream::Upstream;
 use crate::subject::GroupCount;
 
 /// The version of the JSON document.
@@ -31,6 +33,9 @@ pub struct Leaderboard {
     pub aggregate: Vec<AggregateRow>,
     /// What was measured on.
     pub subjects: Vec<SubjectSummary>,
+    /// The subjects that cannot be measured at their commits: they have no rows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub baseline_broken: Vec<BrokenSubject>,
     /// Jobs executed by this command, by kind.
     pub executed: BTreeMap<String, u64>,
     /// Jobs that the rows rest on and that were there already, by kind; empty while rows are
@@ -76,6 +81,10 @@ pub struct SubjectSummary {
     /// What was kept from earlier commits, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub carry: Option<CarrySummary>,
+    /// What became of the unchanged subject's tests since the last complete evaluation of another
+    /// tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<Upstream>,
 }
 
 /// A model's row in one scoring. Scores are absent while the row is incomplete.
@@ -269,8 +278,19 @@ pub fn leaderboard(
     let mut rows = Vec::new();
     let mut subjects: Vec<SubjectSummary> = Vec::new();
     let mut scored = Vec::new();
+    let mut baseline_broken = Vec::new();
     for board in &evaluation.boards {
         let name = &board.manifest.name;
+        if let Some(broken) = &board.board.broken {
+            baseline_broken.push(BrokenSubject {
+                subject: name.clone(),
+                commit: board.commit.clone(),
+                what: broken.what.clone(),
+                help: broken.help.clone(),
+                last_good: None,
+            });
+            continue;
+        }
         let population = board.board.population.as_deref();
         let functions = population.map_or(0, |p| p.functions.len());
         let given = penalties.get(name).copied().flatten();
@@ -306,6 +326,7 @@ pub fn leaderboard(
             penalty: prices.penalty,
             penalty_is_default: given.is_none(),
             carry: board.carries.then(|| carry_summary(board)),
+            upstream: board.upstream.clone(),
         });
     }
     let mut problems: Vec<String> = evaluation
@@ -323,6 +344,7 @@ pub fn leaderboard(
         schema: SCHEMA,
         aggregate: aggregate_rows(&rows, &scored, &subjects)?,
         rows,
+        baseline_broken,
         executed: evaluation.executed.clone(),
         reused: evaluation.reused.clone(),
         excluded,

@@ -10,6 +10,7 @@ mod history;
 mod plan;
 mod since;
 mod table;
+mod upstream;
 
 pub use aggregate::AggregateRow;
 pub use beside::{BESIDE_SCHEMA, Beside, RowBeside, beside, beside_text};
@@ -23,3 +24,4 @@ pub use history::{
 pub use plan::{PLAN_SCHEMA, PlanDoc, plan, plan_text};
 pub use since::{SINCE_SCHEMA, Since, since};
 pub use table::{Style, counts, text};
+pub use upstream::{BrokenSubject, broken_line};

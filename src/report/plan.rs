@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use super::upstream::broken_line;
 use crate::app::{Forecast, SubjectForecast};
 
 /// The version of the JSON document.
@@ -54,6 +55,11 @@ pub fn plan_text(forecast: &Forecast) -> String {
 }
 
 fn write_subject(plan: &SubjectForecast, out: &mut String) {
+    if let Some(broken) = &plan.baseline_broken {
+        let reason = broken.what.lines().next().unwrap_or_default();
+        let said = broken_line(&plan.commit, reason, broken.last_good.as_deref());
+        let _ = writeln!(out, "  {said}\n  help: {}", broken.help);
+    }
     if !plan.groups.is_empty() {
         let _ = writeln!(
             out,

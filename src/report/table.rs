@@ -8,6 +8,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Table, presets};
 use super::aggregate::AggregateRow;
 use super::board::{Leaderboard, PlacedRow, RankNote, SubjectSummary};
 use super::history::retired_text;
+use super::upstream::{broken_line, paragraph};
 use crate::oss::inputs::Scoring;
 use crate::oss::metrics;
 use crate::oss::scoring::PENALTY_CAP;
@@ -38,6 +39,9 @@ pub fn text(board: &Leaderboard, style: Style) -> String {
                 let _ = writeln!(out, "\n{}", title(scoring));
                 let _ = writeln!(out, "{}", table(&rows, style));
             }
+        }
+        if let Some(upstream) = &subject.upstream {
+            paragraph(upstream, &mut out);
         }
         if let Some(carry) = &subject.carry {
             let _ = writeln!(out, "{}", carry.line());
@@ -105,6 +109,11 @@ pub fn text(board: &Leaderboard, style: Style) -> String {
                 "incomplete: still missing {missing}; {why}. `everbench run` with what this was asked with runs the rest."
             ),
         };
+    }
+    for broken in &board.baseline_broken {
+        let reason = broken.what.lines().next().unwrap_or_default();
+        let said = broken_line(&broken.commit, reason, broken.last_good.as_deref());
+        let _ = writeln!(out, "skipped: {} at {said}", broken.subject);
     }
     for problem in &board.problems {
         let _ = writeln!(out, "problem: {problem}");

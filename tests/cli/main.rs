@@ -23,3 +23,4 @@ mod sources;
 mod store;
 mod subjects;
 mod support;
+mod upstream;

@@ -17,7 +17,7 @@ pub use record::{Record, RecordSubject};
 
 use super::board::{Evaluation, Plan, World, boards};
 use super::drive::{evaluation_lines, uses};
-use super::error::{fault_of, unusable};
+use super::error::{broken, fault_of, unusable};
 use super::project::models;
 use super::retract::{Retracted, of_keys, retracted_keys, retractions};
 use super::{App, AppError, Carry, Options, TOOL};
@@ -71,6 +71,9 @@ fn look(
     let world: World = plan.world_on(leaves.clone());
     let (boards, hold) = boards(&world.db, &world.benches, &world.models, &world.scorings);
     fault_of(&hold)?;
+    if let Some(fault) = hold.aside().first() {
+        return Err(broken(fault));
+    }
     if !hold.corrupt_blobs().is_empty() {
         return Err(unusable(hold));
     }
@@ -91,7 +94,7 @@ fn look(
             (Ok(_), None) => return Ok(Err(Hold::default())),
         }
     }
-    let reused = match uses(&world) {
+    let reused = match uses(&world, &boards) {
         Ok(uses) => uses,
         Err(hold) => return Ok(Err(hold)),
     };

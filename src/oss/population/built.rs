@@ -39,7 +39,7 @@ pub fn base(
     if let Some(broken) = &doc.broken {
         let flavour = Flavour::from(flavour).name();
         if let Some(why) = broken.ended.strip_prefix("not started: ") {
-            return Err(Hold::broken(
+            return Err(Hold::baseline_broken(
                 format!(
                     "the unchanged subject `{}` does not build ({flavour}): `{}` did not start: {why}",
                     subject.manifest(db).name,
@@ -49,7 +49,7 @@ pub fn base(
                  runs when its name has a `/`, else in /usr/local/bin, /usr/bin and /bin",
             ));
         }
-        return Err(Hold::broken(
+        return Err(Hold::baseline_broken(
             format!(
                 "the unchanged subject `{}` does not build ({flavour}): `{}` ended with {}{}",
                 subject.rules(db).name,
