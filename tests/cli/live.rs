@@ -160,3 +160,56 @@ fn a_commit_costs_what_it_changed_and_why_says_what_that_was() {
     let e = project.run(["why", "no_such_function"]).exits(3);
     e.says(&["no part of the evaluation is called `no_such_function`"]);
 }
+
+/// What was executed, without what every new commit costs: its source and its two builds.
+fn executed(ran: &Value) -> BTreeMap<String, u64> {
+    let counts = ran["executed"].as_object().unwrap().iter();
+    counts
+        .filter(|(kind, _)| {
+            !["source/snapshot", "oss/footprint", "oss/base"].contains(&kind.as_str())
+        })
+        .map(|(kind, n)| (kind.clone(), n.as_u64().unwrap()))
+        .collect()
+}
+
+#[test]
+fn tests_run_again_only_if_they_open_something_that_changed() {
+    let project = project("git = \"repo\"\nrevision = \"main\"\n");
+    let repo = project.dir.join("repo");
+    let run = "[run]\nlimit = 12\niterations = 1\n[score]\nscorings = [\"paired\"]\n";
+    project.configure("manifest = \"tidelib.toml\"", run, &[PRESERVING]);
+    let first = project.run(JSON).ok().json();
+    let commit = || {
+        sh(&repo, COMMIT);
+        project.run(["sync"]).ok();
+        project.run(JSON).ok().json()
+    };
+
+    // A comment and blank lines before all functions, and a new document.
+    let path = repo.join("src/expr.c");
+    let text = fs::read(&path).unwrap();
+    let moved = [b"/* A remark\n   of two lines. */\n\n\n".as_slice(), &text].concat();
+    fs::write(&path, moved).unwrap();
+    fs::write(repo.join("NOTES.md"), "New.\n").unwrap();
+    let second = commit();
+    assert_eq!(executed(&second), BTreeMap::new());
+    assert_eq!(second["rows"], first["rows"]);
+
+    // One test program: its shard runs, three times as it is and once for the iteration.
+    let path = repo.join("tests/test_math.c");
+    let mut text = fs::read(&path).unwrap();
+    text.extend(b"\n__attribute__((used)) static int added(void) { return 41; }\n");
+    fs::write(&path, &text).unwrap();
+    let runs = BTreeMap::from([("oss/program".into(), 1), ("oss/run".into(), 4)]);
+    assert_eq!(executed(&commit()), runs);
+    let why = project.run(["why", "run", "--format", "json"]).ok().json();
+    for row in why["rows"].as_array().unwrap() {
+        let id = row["id"].as_str().unwrap();
+        let state = if id.ends_with("/math") {
+            "changed"
+        } else {
+            "same"
+        };
+        assert_eq!(row["state"], state, "{id}");
+    }
+}

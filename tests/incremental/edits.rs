@@ -179,6 +179,26 @@ fn what_one_shard_reads_runs_that_shard() {
     assert_eq!(runs.len(), programs + 3);
 }
 
+#[test]
+fn a_variant_that_can_tell_its_line_is_built_again_when_its_lines_move() {
+    let mut before = small();
+    before.function("part001_step01").body[0] = "int r = __LINE__;".into();
+    let moved = |at: usize| {
+        let mut after = before.clone();
+        after.files[at].blank = 3;
+        wanted(&before, &after)
+    };
+    assert_eq!(moved(2).keys().collect::<Vec<_>>(), BUILDS);
+    let wanted = moved(1);
+    let kinds = ["oss/base", "oss/footprint", "oss/program"];
+    assert_eq!(wanted.keys().collect::<Vec<_>>(), kinds);
+    let programs = &wanted["oss/program"];
+    assert!(
+        programs.iter().all(|set| set.contains("part001_step01")),
+        "{programs:?}"
+    );
+}
+
 /// A test that starts to read another file: its key holds it from the next run on.
 #[test]
 fn a_file_that_a_test_begins_to_read_is_in_its_key_from_then_on() {
