@@ -193,7 +193,12 @@ fn tests_run_again_only_if_they_open_something_that_changed() {
     fs::write(repo.join("NOTES.md"), "New.\n").unwrap();
     let second = commit();
     assert_eq!(executed(&second), BTreeMap::new());
-    assert_eq!(second["rows"], first["rows"]);
+    let rows = |ran: &Value| {
+        let mut rows = ran["rows"].as_array().unwrap().clone();
+        rows.iter_mut().for_each(|row| drop(row["commit"].take()));
+        rows
+    };
+    assert_eq!(rows(&second), rows(&first));
 
     // One test program: its shard runs, three times as it is and once for the iteration.
     let path = repo.join("tests/test_math.c");
