@@ -42,7 +42,11 @@ fn classes(keep: &KeepConfig) -> [Class<'static>; 5] {
             },
             keep.verdicts,
         ),
-        class("runs", const { &[artifact::RUN.name] }, keep.runs),
+        class(
+            "runs",
+            const { &[artifact::RUN.name, artifact::READS.name] },
+            keep.runs,
+        ),
         class(
             "builds",
             const {

@@ -140,19 +140,25 @@ pub fn undo_retraction(store: &Store, id: &str) -> Result<(), AppError> {
 
 fn by_prefix(reader: &Reader, prefixes: &[String]) -> Result<BTreeSet<Key>, AppError> {
     let mut keys = BTreeSet::new();
-    let mut unused: Vec<&String> = prefixes.iter().collect();
+    let mut found: BTreeMap<&String, u64> = prefixes.iter().map(|p| (p, 0)).collect();
     for listed in reader.actions(None)? {
         let key = listed?.key;
         let hex = key.0.hex();
-        if prefixes.iter().any(|p| hex.starts_with(p.as_str())) {
+        for (_, n) in found
+            .iter_mut()
+            .filter(|(p, _)| hex.starts_with(p.as_str()))
+        {
             keys.insert(key);
-            unused.retain(|p| !hex.starts_with(p.as_str()));
+            *n += 1;
         }
     }
-    match unused.first() {
+    match found.into_iter().find(|(_, n)| *n != 1) {
         None => Ok(keys),
-        Some(prefix) => Err(AppError::Input(format!(
+        Some((prefix, 0)) => Err(AppError::Input(format!(
             "no job's key begins with `{prefix}`\n  help: `everbench store ls` lists the keys, `everbench why` says which a function rests on"
+        ))),
+        Some((prefix, n)) => Err(AppError::Input(format!(
+            "{n} jobs begin with `{prefix}`\n  help: give more digits"
         ))),
     }
 }
@@ -160,8 +166,16 @@ fn by_prefix(reader: &Reader, prefixes: &[String]) -> Result<BTreeSet<Key>, AppE
 /// The replies that evaluations list for a model, by when they were committed.
 fn replies(reader: &Reader, model: &str, between: [&String; 2]) -> Result<BTreeSet<Key>, AppError> {
     for time in between {
-        let day = time.split('T').next().unwrap_or_default();
-        if date::last_day(day).as_deref() != Some(day) {
+        // Times are compared as texts, so there is one way to write them.
+        let (day, clock) = time.split_once('T').unwrap_or((time, "00:00:00Z"));
+        let digits = clock
+            .bytes()
+            .zip(*b"00:00:00Z")
+            .all(|(c, form)| match form {
+                b'0' => c.is_ascii_digit(),
+                form => c == form,
+            });
+        if clock.len() != 9 || !digits || date::last_day(day).as_deref() != Some(day) {
             return Err(AppError::Input(format!(
                 "`{time}` is no time\n  help: write YYYY-MM-DD or YYYY-MM-DDTHH:MM:SSZ, in UTC"
             )));
@@ -248,6 +262,12 @@ pub(super) fn honour_in(
     }
     let name = super::drive::evaluation_name(summary.evaluation);
     let Some(root) = reader.root(&name)? else {
+        let why =
+            "its evaluation was forgotten: whether it rests on what was taken back cannot be told";
+        for model in std::mem::take(&mut summary.cases).into_keys() {
+            summary.retracted.insert(model, vec![why.to_string()]);
+        }
+        summary.iterations.clear();
         return Ok(());
     };
     let entries = Manifest::load(reader, root)?.entries()?;

@@ -38,7 +38,7 @@ pub mod exit {
 /// Shown by `--help`.
 pub const EXIT_HELP: &str = "Exit codes: 0 done, 1 fault, 2 usage, 3 bad input file, 4 the machine lacks \
 something, 5 the unchanged subject does not build or test, 6 an audit found a difference, \
-7 upstream has something new (sync --check), 8 a release is not reproduced (release verify), 75 incomplete (run again to go on).";
+7 upstream has something new (sync --check), 8 a release is not reproduced (release verify), 75 incomplete, or another process writes to the store (run again to go on).";
 
 /// Why a command ended early.
 pub enum CliError {

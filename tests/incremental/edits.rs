@@ -266,6 +266,16 @@ fn a_changed_body_is_asked_again_and_no_other() {
 }
 
 #[test]
+fn a_body_that_calls_something_new_judges_no_other_function() {
+    let asked = asked(|w| {
+        w.function("part002_step01").body[0] = "int r = lib_round(a);".into();
+    });
+    let changed = names(&["part002_step01"]);
+    assert_eq!(asked.functions("ask/completion"), changed);
+    assert!(asked.functions("oss/verdict").is_subset(&changed));
+}
+
+#[test]
 fn a_changed_doc_comment_is_a_changed_function() {
     let asked = asked(|w| w.function("part000_step03").comment = Some("Better said.".into()));
     let changed = names(&["part000_step03"]);

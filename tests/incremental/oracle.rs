@@ -153,7 +153,7 @@ pub fn evaluated(world: &World, kept: &BTreeSet<Place>) -> (Footprint, Sets) {
     let linked: String = world
         .files
         .iter()
-        .map(|f| format!("{} {}", f.path, fakes::symbols(&f.text())))
+        .map(|f| format!("{} {}", f.path, fakes::definitions(&f.text())))
         .collect();
 
     // A run may open any file; these do open their own.

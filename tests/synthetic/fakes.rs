@@ -139,8 +139,16 @@ pub fn placeless(unit: &str) -> String {
     kept.fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// The global symbols of a file.
+/// The global symbols of a file: what it defines, and what of a library it calls.
 pub fn symbols(source: &str) -> String {
+    let words = source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let calls: BTreeSet<&str> = words.filter(|word| word.starts_with("lib_")).collect();
+    let calls = calls.into_iter().map(|name| format!("U {name}\n"));
+    definitions(source) + &calls.collect::<String>()
+}
+
+/// The global symbols that a file defines.
+pub fn definitions(source: &str) -> String {
     let heads = source.lines().filter_map(|l| l.strip_prefix("int "));
     let mut names: Vec<&str> = heads.filter_map(|l| Some(l.split_once('(')?.0)).collect();
     names.sort_unstable();

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::reading::Text;
 use crate::digest::Digest;
-use crate::engine::{Db, Hold};
+use crate::engine::{Db, Hold, fold};
 use crate::oss::artifact::{self, BaseDoc, BuiltFile, Step};
 use crate::oss::inputs::{Origin, Subject};
 use crate::oss::jobs;
@@ -134,13 +135,25 @@ impl From<FlavourArg> for Flavour {
     }
 }
 
-/// The digest of everything that a link can depend on besides the replaced unit: all symbols, all
-/// archive and link commands.
+/// What the symbols of an object define, one a line: others can be linked to these, or clash with
+/// them. What the object refers to was found when the unchanged subject was linked, and stays found.
+#[salsa::tracked(returns(clone))]
+fn defined<'db>(db: &'db dyn Db, symbols: Text<'db>) -> Result<Digest, Hold> {
+    let listing = db.blob(symbols.digest(db))?;
+    let defines = |line: &&[u8]| !matches!(line.first(), Some(b'U' | b'w' | b'v'));
+    let lines: Vec<&[u8]> = listing.split(|b| *b == b'\n').filter(defines).collect();
+    Ok(Digest::of(&lines.join(&b'\n')))
+}
+
+/// The digest of everything that a link can depend on besides the replaced unit: all symbols that
+/// are defined, all archive and link commands.
 #[salsa::tracked(returns(clone))]
 pub fn link_context(db: &dyn Db, subject: Subject) -> Result<Digest, Hold> {
     let (_, doc) = base(db, subject, FlavourArg::Plain)?;
-    let symbols: Vec<(&String, Digest)> =
-        doc.units.iter().map(|u| (&u.object, u.symbols)).collect();
+    let symbols = fold(doc.units.iter().map(|unit| {
+        let defined = defined(db, Text::new(db, unit.symbols))?;
+        Ok((&unit.object, defined))
+    }))?;
     let steps: &Vec<Step> = &doc.steps;
     Ok(Digest::of(&match doc.env.is_empty() {
         true => artifact::write(&(symbols, steps)),
