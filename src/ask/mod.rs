@@ -3,6 +3,7 @@
 //! - [`prompt`]: tasks and their templates, rendered to a system and a user text.
 //! - [`request`]: the canonical request, every parameter that can change the answer, as a job.
 //! - [`reply`]: the stored reply, and the code in it.
+//! - [`wire`]: the request and the reply as each provider's API writes them.
 //! - [`text`]: between a source file's bytes and text.
 //!
 //! Sending a request is another room's work; what this room gives it is the job alone.
@@ -11,6 +12,7 @@ pub mod prompt;
 pub mod reply;
 pub mod request;
 pub mod text;
+pub mod wire;
 
 pub use prompt::{Rendered, Shows, Task, Template, TemplateError, task, tasks};
 pub use reply::{Note, Outcome, Reply, ReplyContext, Stop, Usage, Why, extract, extract_reply};

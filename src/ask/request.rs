@@ -7,8 +7,10 @@
 //!
 //! Inputs of kind [`COMPLETION`]: `system` and `user`
 //! blobs, `model` text, `temperature_milli` int, `seed` int, `top_p_milli` list of at most one
-//! int, `max_tokens` int, `thinking` list, `sample` int.
+//! int, `max_tokens` int, `thinking` list, `sample` int. Only where there is something to say:
+//! `route` text, `extra` text (canonical JSON), `headers` list of name, value, name, value, ...
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -27,7 +29,7 @@ pub const COMPLETION: Kind = Kind {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinking {
-    /// Not at all.
+    /// Nothing is asked for: the model's own way.
     #[default]
     Off,
     /// At most this many tokens.
@@ -49,6 +51,16 @@ pub struct Sampling {
     pub max_tokens: u32,
     /// Thinking, off unless asked for.
     pub thinking: Thinking,
+    /// The upstream provider that a router must take; `None` without a router.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// Further fields of the request's body as a JSON object in canonical form
+    /// ([`super::wire::Json::canonical`]); empty when there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub extra: String,
+    /// Further headers by name in lower case: they can switch features on, and are no secrets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
 }
 
 impl Default for Sampling {
@@ -59,6 +71,9 @@ impl Default for Sampling {
             top_p_milli: None,
             max_tokens: 4096,
             thinking: Thinking::Off,
+            route: None,
+            extra: String::new(),
+            headers: BTreeMap::new(),
         }
     }
 }
@@ -121,7 +136,7 @@ impl Request {
             Thinking::Budget(n) => vec!["budget".into(), Value::Int((*n).into())],
             Thinking::Effort(level) => vec!["effort".into(), level.as_str().into()],
         });
-        Job::of(kind)
+        let mut job = Job::of(kind)
             .blob("system", self.system.as_bytes())
             .blob("user", self.user.as_bytes())
             .put("model", self.model.as_str())
@@ -130,8 +145,19 @@ impl Request {
             .put("top_p_milli", optional(s.top_p_milli))
             .put("max_tokens", i64::from(s.max_tokens))
             .put("thinking", thinking)
-            .put("sample", i64::from(self.sample))
-            .done()
+            .put("sample", i64::from(self.sample));
+        if let Some(route) = &s.route {
+            job = job.put("route", route.as_str());
+        }
+        if !s.extra.is_empty() {
+            job = job.put("extra", s.extra.as_str());
+        }
+        if !s.headers.is_empty() {
+            let headers = s.headers.iter().flat_map(|(name, value)| [name, value]);
+            let headers: Vec<Value> = headers.map(|text| text.as_str().into()).collect();
+            job = job.put("headers", Value::List(headers));
+        }
+        job.done()
     }
 
     /// What replies are recorded under: the digest of both texts, whoever is asked.
@@ -154,6 +180,11 @@ impl Request {
         let int = |name| match job.inputs().get(name) {
             Some(Value::Int(n)) => Ok(*n),
             _ => Err(NotARequest::Input(name)),
+        };
+        let optional = |name| match job.inputs().get(name) {
+            None => Ok(None),
+            Some(Value::Text(s)) => Ok(Some(s.clone())),
+            Some(_) => Err(NotARequest::Input(name)),
         };
         let small = |name| u32::try_from(int(name)?).map_err(|_| NotARequest::Input(name));
         let list = |name| match job.inputs().get(name) {
@@ -196,10 +227,30 @@ impl Request {
                     }
                     _ => return Err(NotARequest::Input("thinking")),
                 },
+                route: optional("route")?,
+                extra: optional("extra")?.unwrap_or_default(),
+                headers: headers_of(job).ok_or(NotARequest::Input("headers"))?,
             },
             sample: small("sample")?,
         })
     }
+}
+
+/// The input `headers`, which may be absent.
+fn headers_of(job: &Job) -> Option<BTreeMap<String, String>> {
+    let values = match job.inputs().get("headers") {
+        None => return Some(BTreeMap::new()),
+        Some(Value::List(values)) => values,
+        Some(_) => return None,
+    };
+    let (pairs, []) = values.as_chunks() else {
+        return None;
+    };
+    let pairs = pairs.iter().map(|pair| match pair {
+        [Value::Text(name), Value::Text(value)] => Some((name.clone(), value.clone())),
+        _ => None,
+    });
+    pairs.collect()
 }
 
 #[cfg(test)]
@@ -244,23 +295,26 @@ mod tests {
             with(|r| r.sampling.thinking = Thinking::Budget(1)),
             with(|r| r.sampling.thinking = Thinking::Effort("low".into())),
             with(|r| r.sample = 1),
+            with(|r| r.sampling.route = Some("maker".into())),
+            with(|r| r.sampling.extra = r#"{"top_k":1}"#.into()),
+            with(|r| r.sampling.headers = BTreeMap::from([("a".into(), "b".into())])),
         ];
         let keys: HashSet<_> = all.iter().map(|r| r.to_job(COMPLETION).key()).collect();
         assert_eq!(keys.len(), all.len());
         // Every input took part: none can be forgotten in the list above.
         let job = base.to_job(COMPLETION);
-        let changed: HashSet<_> = all
-            .iter()
-            .flat_map(|r| {
-                let other = r.to_job(COMPLETION);
-                let names = job.inputs().iter();
-                names
-                    .filter(|(name, value)| other.inputs()[*name] != **value)
-                    .map(|(name, _)| *name)
-                    .collect::<Vec<_>>()
-            })
-            .collect();
-        assert_eq!(changed.len(), job.inputs().len());
+        let mut changed = HashSet::new();
+        let mut known = HashSet::new();
+        for request in &all {
+            let other = request.to_job(COMPLETION);
+            for name in other.inputs().keys() {
+                known.insert(*name);
+                if job.inputs().get(name) != other.inputs().get(name) {
+                    changed.insert(*name);
+                }
+            }
+        }
+        assert_eq!(changed, known);
     }
 
     #[test]
@@ -293,10 +347,15 @@ mod tests {
                 any::<u32>().prop_map(Thinking::Budget),
                 any::<String>().prop_map(Thinking::Effort),
             ],
+            route in any::<Option<String>>(),
+            extra in any::<String>(),
+            headers in proptest::collection::btree_map(any::<String>(), any::<String>(), 0..3),
         ) {
             let request = Request {
                 system: system.as_str().into(), user: user.as_str().into(), model,
-                sampling: Sampling { temperature_milli, seed, top_p_milli, max_tokens, thinking },
+                sampling: Sampling {
+                    temperature_milli, seed, top_p_milli, max_tokens, thinking, route, extra, headers,
+                },
                 sample,
             };
             let back = Request::of_job(&request.to_job(COMPLETION), |_| None);

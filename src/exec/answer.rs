@@ -56,16 +56,11 @@ impl Executor for Calibration {
                 .text
                 .clone(),
         };
-        let reply = Reply {
-            text: format!(
-                "```{}\n{}\n```\n",
-                id.facts().labels[0],
-                crate::ask::decode(&code)
-            ),
-            stop: Stop::Complete,
-            served_model: None,
-            usage: None,
-        };
+        let reply = Reply::complete(format!(
+            "```{}\n{}\n```\n",
+            id.facts().labels[0],
+            crate::ask::decode(&code)
+        ));
         Ok(Output {
             bytes: reply.encode(),
             blobs: vec![],
@@ -170,20 +165,16 @@ impl Record {
     fn reply(self) -> Result<Reply, String> {
         match (self.text, self.error) {
             (Some(text), None) => Ok(Reply {
-                text,
-                stop: stop(self.finish_reason.as_deref()),
-                served_model: None,
                 usage: self.usage.map(|u| Usage {
                     input_tokens: u.prompt_tokens,
                     output_tokens: u.completion_tokens,
+                    ..Usage::default()
                 }),
+                ..Reply::ended(stop(self.finish_reason.as_deref()), text)
             }),
-            (None, Some(error)) if error.message.contains("context") => Ok(Reply {
-                text: String::new(),
-                stop: Stop::Context,
-                served_model: None,
-                usage: None,
-            }),
+            (None, Some(error)) if error.message.contains("context") => {
+                Ok(Reply::ended(Stop::Context, ""))
+            }
             (None, Some(error)) => Err(format!(
                 "an error is no reply: {}; ask again",
                 error.message

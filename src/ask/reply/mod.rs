@@ -49,13 +49,19 @@ pub enum Stop {
 }
 
 /// Tokens as the provider counted them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
-    /// Of the question.
+    /// Of the question, whether or not the provider had some of it at hand.
     pub input_tokens: u64,
     /// Of the answer, thinking included.
     pub output_tokens: u64,
+    /// Those of `input_tokens` that the provider had at hand, and charges less for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_input_tokens: Option<u64>,
+    /// Those of `output_tokens` that were thinking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
 }
 
 /// What is stored of an answer. Calibrations without a model write the same envelope.
@@ -72,6 +78,15 @@ pub struct Reply {
     /// What it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// What the provider says of the configuration that answered, such as a fingerprint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// Where a router says that it was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Defaults of the request that the API has no field for: they were not sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<String>,
 }
 
 /// Bytes that are not a stored reply.
@@ -82,11 +97,19 @@ pub struct BadEnvelope(#[from] serde_json::Error);
 impl Reply {
     /// A finished answer of which only the text is known.
     pub fn complete(text: impl Into<String>) -> Self {
+        Reply::ended(Stop::Complete, text)
+    }
+
+    /// An answer of which only the text and its end are known.
+    pub fn ended(stop: Stop, text: impl Into<String>) -> Self {
         Reply {
             text: text.into(),
-            stop: Stop::Complete,
+            stop,
             served_model: None,
             usage: None,
+            fingerprint: None,
+            provider: None,
+            omitted: Vec::new(),
         }
     }
 

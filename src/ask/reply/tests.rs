@@ -161,13 +161,13 @@ fn a_reply_cut_anywhere_never_gives_half_a_function() {
 #[test]
 fn an_envelope_is_pinned_and_strict() {
     let reply = Reply {
-        text: "a\n".into(),
-        stop: Stop::Length,
         served_model: Some("m-1".into()),
         usage: Some(Usage {
             input_tokens: 7,
             output_tokens: 9,
+            ..Usage::default()
         }),
+        ..Reply::ended(Stop::Length, "a\n")
     };
     let json = r#"{"text":"a\n","stop":"length","served_model":"m-1","usage":{"input_tokens":7,"output_tokens":9}}"#;
     assert_eq!(String::from_utf8(reply.encode()).unwrap(), json);
@@ -176,6 +176,19 @@ fn an_envelope_is_pinned_and_strict() {
         Reply::complete("x").encode(),
         br#"{"text":"x","stop":"complete"}"#
     );
+    let whole = Reply {
+        usage: Some(Usage {
+            input_tokens: 7,
+            output_tokens: 9,
+            cached_input_tokens: Some(3),
+            reasoning_tokens: Some(4),
+        }),
+        fingerprint: Some("fp".into()),
+        provider: Some("p".into()),
+        omitted: vec!["seed".into()],
+        ..Reply::complete("x")
+    };
+    assert_eq!(Reply::decode(&whole.encode()).unwrap(), whole);
     let ctx = ReplyContext {
         function: "f",
         original: b"",
