@@ -2,19 +2,21 @@
 //! Pure: text in, values out.
 
 mod keep;
+mod model;
+mod provider;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::ask;
-use crate::lang::calibration::Edit;
-use crate::oss::inputs::{Card, Scoring};
+use crate::oss::inputs::Scoring;
 use crate::oss::metrics;
 use crate::subject::Extractor;
 
 pub use keep::{KeepConfig, Size, StoreConfig};
+pub use model::{HeaderValue, KeySource, ModelConfig, RemoteModel};
+pub use provider::{Provider, providers};
 
 /// The file's name.
 pub const FILE: &str = "everbench.toml";
@@ -151,22 +153,6 @@ impl Default for ScoreConfig {
     }
 }
 
-/// A model: a name and one way to answer.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct ModelConfig {
-    /// Unique in the project.
-    pub name: String,
-    /// Shares of edits with known effects; no language model.
-    pub calibration: Option<BTreeMap<Edit, f64>>,
-    /// A file of recorded replies, relative to the project file.
-    pub replay: Option<PathBuf>,
-    /// What is known of it, in place of what a replay file says.
-    pub card: Option<Card>,
-    /// Since when it is not asked any more, `YYYY-MM-DD`: its rows stay what they last were.
-    pub retired: Option<String>,
-}
-
 /// A project file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -250,8 +236,9 @@ impl Config {
                     "model `{name}`: `retired` is `{day}`: give the day, YYYY-MM-DD"
                 ));
             }
-            match (&model.calibration, &model.replay) {
-                (Some(shares), None) => {
+            let remote = model.remote()?;
+            match (&model.calibration, &model.replay, remote) {
+                (Some(shares), None, None) => {
                     let sum: f64 = shares.values().sum();
                     let bad = shares.values().any(|s| !(0.0..=1.0).contains(s));
                     if bad || (sum - 1.0).abs() > 1e-9 {
@@ -260,10 +247,10 @@ impl Config {
                         ));
                     }
                 }
-                (None, Some(_)) => {}
+                (None, Some(_), None) | (None, None, Some(_)) => {}
                 _ => {
                     return Err(format!(
-                        "model `{name}` needs exactly one of `calibration` and `replay`"
+                        "model `{name}` needs exactly one of `provider`, `replay` and `calibration`"
                     ));
                 }
             }
@@ -319,17 +306,19 @@ fn with_suggestion(message: &str) -> String {
         .map(|(_, list)| list.split('`').skip(1).step_by(2).collect())
         .unwrap_or_default();
     match names.split_first() {
-        Some((wrong, known)) => {
-            let distance = |name: &&&str| strsim::damerau_levenshtein(wrong, name);
-            match known.iter().min_by_key(distance) {
-                Some(name) if distance(&name) <= 1 + wrong.len() / 4 => {
-                    format!("{message}\n  help: did you mean `{name}`?")
-                }
-                _ => message.to_string(),
-            }
-        }
+        Some((wrong, known)) => match nearest(wrong, known) {
+            Some(name) => format!("{message}\n  help: did you mean `{name}`?"),
+            None => message.to_string(),
+        },
         None => message.to_string(),
     }
+}
+
+/// That of the known names which was probably meant.
+fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distance = |name: &&&str| strsim::damerau_levenshtein(wrong, name);
+    let name = known.iter().min_by_key(distance)?;
+    (distance(&name) <= 1 + wrong.len() / 4).then_some(*name)
 }
 
 /// What `everbench init` writes: the embedded default, which needs no network and no key.
@@ -370,9 +359,15 @@ calibration = { preserving = 0.9, breaks_compile = 0.04, breaks_behaviour = 0.03
 name = "careless"
 calibration = { preserving = 0.5, breaks_compile = 0.25, breaks_behaviour = 0.15, plants_memory_error = 0.1 }
 
-# Recorded replies of a language model; see `everbench prompts --help`.
+# A language model; its key is in the environment. See docs/models.md.
 # [[model]]
 # name = "my-model"
+# provider = "openai"
+# id = "gpt-4.1-mini"
+
+# Recorded replies of a language model; see `everbench prompts --help`.
+# [[model]]
+# name = "my-recording"
 # replay = "my-model.jsonl"
 "#;
 

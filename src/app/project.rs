@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{AppError, Carry};
-use crate::config::{self, Config, ModelConfig, RunConfig, SubjectRef};
+use crate::config::{self, Config, ModelConfig, RemoteModel, RunConfig, SubjectRef};
 use crate::digest::Digest;
 use crate::exec::answer::Replay;
 use crate::exec::toolchain::Toolchain;
@@ -222,6 +222,8 @@ fn read_manifest(
 pub(super) struct Answering {
     pub(super) spec: Arc<ModelSpec>,
     pub(super) replay: Option<Arc<Replay>>,
+    #[expect(dead_code, reason = "nothing sends yet")]
+    pub(super) remote: Option<Arc<RemoteModel>>,
 }
 
 pub(super) fn models(project: &Project, only: &[String]) -> Result<Vec<Answering>, AppError> {
@@ -266,17 +268,27 @@ pub(super) fn models(project: &Project, only: &[String]) -> Result<Vec<Answering
 }
 
 pub(super) fn answering(project: &Project, model: &ModelConfig) -> Result<Answering, AppError> {
-    let (answers, card, replay) = match (&model.calibration, &model.replay) {
-        (Some(shares), _) => (Answers::Calibration(shares.clone()), None, None),
-        (None, Some(path)) => {
+    let remote = model.remote().map_err(AppError::Input)?.map(Arc::new);
+    let (answers, card, replay) = match (&model.calibration, &model.replay, &remote) {
+        (Some(shares), _, _) => (Answers::Calibration(shares.clone()), None, None),
+        (None, Some(path), _) => {
             let replay = Arc::new(Replay::read(&project.dir.join(path))?);
             let answers = Answers::Replay {
                 revision: replay.revision.clone(),
                 sampling: replay.sampling.clone(),
+                system: replay.system.clone(),
             };
             (answers, Some(replay.card.clone()), Some(replay))
         }
-        (None, None) => unreachable!("the project file was checked"),
+        (None, None, Some(remote)) => {
+            let answers = Answers::Remote {
+                revision: remote.identity(None),
+                sampling: remote.sampling.clone(),
+                system: remote.system.clone(),
+            };
+            (answers, None, None)
+        }
+        (None, None, None) => unreachable!("the project file was checked"),
     };
     let spec = ModelSpec {
         name: model.name.clone(),
@@ -286,6 +298,7 @@ pub(super) fn answering(project: &Project, model: &ModelConfig) -> Result<Answer
     Ok(Answering {
         spec: Arc::new(spec),
         replay,
+        remote,
     })
 }
 

@@ -87,7 +87,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                     let seed = bench.settings.seed(db);
                     Some(calibration_edit(shares, name, seed, &function.id).0.name())
                 }
-                Answers::Replay { .. } => None,
+                Answers::Replay { .. } | Answers::Remote { .. } => None,
             };
             rows.push(serde_json::json!({
                 "subject": subject, "function": function.id, "path": function.path, "model": model.spec(db).name,

@@ -78,6 +78,9 @@ struct Header {
     format: String,
     model: ReplayedModel,
     sampling: RecordedSampling,
+    /// What stood behind the task's own system text.
+    #[serde(default)]
+    system: String,
 }
 
 #[derive(Deserialize)]
@@ -203,6 +206,8 @@ pub struct Replay {
     pub revision: String,
     /// How it sampled.
     pub sampling: Sampling,
+    /// What stood behind the task's own system text; may be empty.
+    pub system: String,
     /// What is known of it.
     pub card: Card,
     replies: BTreeMap<Digest, Reply>,
@@ -272,6 +277,7 @@ impl Replay {
             revision: header.revision().map_err(|what| wrong(1, what))?,
             sampling: header.sampling().map_err(|what| wrong(1, what))?,
             card: header.card(),
+            system: header.system,
             replies,
         })
     }

@@ -136,8 +136,23 @@ pub fn completion_job(
             }
             Ok(job.done())
         }
-        Answers::Replay { revision, sampling } => {
-            let request = request(db, settings, revision, sampling, function, text)?;
+        Answers::Replay {
+            revision,
+            sampling,
+            system,
+        }
+        | Answers::Remote {
+            revision,
+            sampling,
+            system,
+        } => {
+            let mut request = request(db, settings, revision, sampling, function, text)?;
+            if !system.is_empty() {
+                request.system = match &*request.system {
+                    "" => system.as_str().into(),
+                    task => format!("{task}\n\n{system}").into(),
+                };
+            }
             Ok(request.to_job(ask::COMPLETION))
         }
     }
@@ -279,7 +294,19 @@ pub fn case_inputs(
                 .collect();
             artifact::write(&("calibration", &spec.name, shares, settings.seed(db)))
         }
-        Answers::Replay { revision, sampling } => artifact::write(&("replay", revision, sampling)),
+        Answers::Replay {
+            revision,
+            sampling,
+            system,
+        }
+        | Answers::Remote {
+            revision,
+            sampling,
+            system,
+        } => match system.as_str() {
+            "" => artifact::write(&("replay", revision, sampling)),
+            system => artifact::write(&("replay", revision, sampling, system)),
+        },
     };
     let task = settings.task(db);
     let mut inputs = vec![

@@ -128,7 +128,38 @@ pub enum Answers {
         revision: String,
         /// The sampling that was recorded.
         sampling: crate::ask::Sampling,
+        /// What stood behind the task's own system text; may be empty.
+        system: String,
     },
+    /// A model over HTTP.
+    Remote {
+        /// Provider, model and revision; part of every completion's key.
+        revision: String,
+        /// How it is asked.
+        sampling: crate::ask::Sampling,
+        /// What stands behind the task's own system text; may be empty.
+        system: String,
+    },
+}
+
+impl Answers {
+    /// Who is asked by prompt, and how: revision, sampling, further system text. Nothing for
+    /// calibrations. Recorded and live answers of one model have the same keys.
+    pub fn asked(&self) -> Option<(&str, &crate::ask::Sampling, &str)> {
+        match self {
+            Answers::Calibration(_) => None,
+            Answers::Replay {
+                revision,
+                sampling,
+                system,
+            }
+            | Answers::Remote {
+                revision,
+                sampling,
+                system,
+            } => Some((revision, sampling, system)),
+        }
+    }
 }
 
 impl ModelSpec {

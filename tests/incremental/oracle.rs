@@ -179,7 +179,7 @@ pub fn evaluated(world: &World, kept: &BTreeSet<Place>) -> (Footprint, Sets) {
         for (file, order, f) in &sample {
             let text = f.text();
             let reply = match &model.answers {
-                Answers::Replay { revision, .. } => {
+                Answers::Replay { revision, .. } | Answers::Remote { revision, .. } => {
                     let user = user(world, f);
                     asked.push((
                         "ask/completion",

@@ -297,6 +297,7 @@ pub fn model(name: &str) -> ModelSpec {
         answers: Answers::Replay {
             revision: format!("{name}@1"),
             sampling: Sampling::default(),
+            system: String::new(),
         },
         card: Card::default(),
     }

@@ -305,6 +305,7 @@ fn hostile_variants_cost_their_own_iterations_and_nothing_else() {
             answers: Answers::Replay {
                 revision: revision.to_string(),
                 sampling: Sampling::default(),
+                system: String::new(),
             },
             card: Card::default(),
         })

@@ -132,6 +132,19 @@ pub enum RecordAnswers {
         revision: String,
         /// How it was sampled.
         sampling: Sampling,
+        /// What stood behind the task's own system text.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        system: String,
+    },
+    /// A model over HTTP.
+    Remote {
+        /// Provider, model and revision.
+        revision: String,
+        /// How it was asked.
+        sampling: Sampling,
+        /// What stood behind the task's own system text.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        system: String,
     },
 }
 
@@ -358,9 +371,23 @@ impl RecordModel {
                     let exact = shares.iter().map(|(edit, share)| (*edit, Exact(*share)));
                     RecordAnswers::Calibration(exact.collect())
                 }
-                Answers::Replay { revision, sampling } => RecordAnswers::Replay {
+                Answers::Replay {
+                    revision,
+                    sampling,
+                    system,
+                } => RecordAnswers::Replay {
                     revision: revision.clone(),
                     sampling: sampling.clone(),
+                    system: system.clone(),
+                },
+                Answers::Remote {
+                    revision,
+                    sampling,
+                    system,
+                } => RecordAnswers::Remote {
+                    revision: revision.clone(),
+                    sampling: sampling.clone(),
+                    system: system.clone(),
                 },
             },
             card: spec.card.clone(),
@@ -375,9 +402,23 @@ impl RecordModel {
                     let shares = shares.iter().map(|(edit, share)| (*edit, share.0));
                     Answers::Calibration(shares.collect())
                 }
-                RecordAnswers::Replay { revision, sampling } => Answers::Replay {
+                RecordAnswers::Replay {
+                    revision,
+                    sampling,
+                    system,
+                } => Answers::Replay {
                     revision: revision.clone(),
                     sampling: sampling.clone(),
+                    system: system.clone(),
+                },
+                RecordAnswers::Remote {
+                    revision,
+                    sampling,
+                    system,
+                } => Answers::Remote {
+                    revision: revision.clone(),
+                    sampling: sampling.clone(),
+                    system: system.clone(),
                 },
             },
             card: self.card.clone(),
