@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::ask;
+use crate::ask::prices::{PriceRow, Prices};
 use crate::oss::inputs::Scoring;
 use crate::oss::metrics;
 use crate::subject::Extractor;
@@ -40,6 +41,11 @@ pub struct Config {
     /// Who answers.
     #[serde(default, rename = "model")]
     pub models: Vec<ModelConfig>,
+    /// What tokens cost, beside and instead of what the program knows.
+    #[serde(default, rename = "price")]
+    pub price_rows: Vec<PriceRow>,
+    /// A file of further such rows, relative to the project file.
+    pub prices: Option<PathBuf>,
 }
 
 /// Which subject (a preset or a manifest), and what is usual for it in place of `[run]`.
@@ -188,7 +194,19 @@ impl Config {
         Ok(config)
     }
 
+    /// What tokens cost: as the program knows, as the text of the file [`Config::prices`] has it, and
+    /// as the project file itself does, each before the one before.
+    pub fn price_table(&self, file: Option<&str>) -> Result<Prices, String> {
+        let mut prices = Prices::builtin().clone();
+        if let Some(text) = file {
+            prices.add_text(text)?;
+        }
+        prices.add(&self.price_rows)?;
+        Ok(prices)
+    }
+
     fn check(&self) -> Result<(), String> {
+        self.price_table(None)?;
         if self.subjects.is_empty() {
             return Err("there is no subject: add a `[[subject]]`".into());
         }

@@ -1,4 +1,7 @@
 //! Anthropic's messages (`POST /v1/messages`).
+//!
+//! The API's present version has no `temperature` and no `top_p`, whatever the model; the one before
+//! has them, for models that take them. So the version is that which can say what is asked.
 
 use serde_json::Value;
 
@@ -8,8 +11,20 @@ use super::{
 };
 use crate::ask::{Reply, Stop, Usage};
 
-/// The version of the API that is spoken.
-pub(super) const VERSION: &str = "2023-06-01";
+/// The present version of the API.
+pub(super) const VERSION: &str = "2026-10-21";
+
+/// The one before, in which sampling can be set.
+const SAMPLING_VERSION: &str = "2023-06-01";
+
+/// The version in which `body` can be said.
+pub(super) fn version(body: &Json) -> &'static str {
+    let sampled = ["temperature", "top_p", "top_k"];
+    match sampled.iter().any(|name| body.get(name).is_some()) {
+        true => SAMPLING_VERSION,
+        false => VERSION,
+    }
+}
 
 pub(super) fn encode(said: &mut Said) -> (String, Json) {
     let (shape, request) = (said.shape, said.request);
@@ -41,8 +56,7 @@ pub(super) fn encode(said: &mut Said) -> (String, Json) {
     if shape.stream {
         body.push(("stream", true.into()));
     }
-    let body = body.into_iter().map(|(n, v)| (n.to_string(), v)).collect();
-    ("/v1/messages".into(), Json::Object(body))
+    ("/v1/messages".into(), Json::fields(body))
 }
 
 pub(super) fn decode(value: &Value) -> Result<Reply, Fault> {

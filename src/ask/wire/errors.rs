@@ -74,6 +74,9 @@ fn status_of(codes: &str) -> Option<u16> {
         ("timeout_error", 504),
         ("api_error", 500),
         ("server_error", 500),
+        // Of responses, which fail after they were accepted.
+        ("invalid_prompt", 400),
+        ("policy", 400),
     ];
     NAMES
         .iter()
@@ -91,8 +94,10 @@ fn told_apart(status: u16, headers: &Headers, words: Words) -> Result<Reply, Fau
         return Ok(Reply::ended(Stop::Refusal, ""));
     }
     let spent = spent(&words);
+    let keyless = words.codes.contains("api_key_invalid");
     let message = words.message;
     Err(match status {
+        400 if keyless => Fault::Unauthorized { status, message },
         402 => Fault::QuotaExhausted { message, limits },
         400 | 403 | 429 if spent => Fault::QuotaExhausted { message, limits },
         429 => Fault::RateLimited { message, limits },
@@ -121,7 +126,13 @@ fn told_apart(status: u16, headers: &Headers, words: Words) -> Result<Reply, Fau
 
 /// Credit, or a quota of a day or longer.
 fn spent(words: &Words) -> bool {
-    const CODES: &[&str] = &["insufficient_quota", "billing", "insufficient_balance"];
+    const CODES: &[&str] = &[
+        "insufficient_quota",
+        "billing",
+        "insufficient_balance",
+        "spend_limit",
+        "organization_on_hold",
+    ];
     const SENTENCES: &[&str] = &[
         "exceeded your current quota",
         "credit balance is too low",
@@ -197,9 +208,14 @@ fn number_behind(message: &str, words: &str) -> Option<u64> {
 
 /// A filter declined before the model was asked.
 fn filtered(words: &Words) -> bool {
-    words.codes.contains("content_filter")
-        || words.codes.contains("content_policy_violation")
-        || words.codes.contains("responsibleaipolicyviolation")
+    const CODES: &[&str] = &[
+        "content_filter",
+        "content_policy_violation",
+        "responsibleaipolicyviolation",
+        "bio_policy",
+        "misalignment_policy_violation",
+    ];
+    CODES.iter().any(|code| words.codes.contains(code))
 }
 
 /// Takes an error apart.
@@ -229,8 +245,22 @@ fn words(value: &Value) -> Words {
         }
     }
     let mut retry = None;
-    let details = error.get("details").and_then(Value::as_array);
+    let details = error.get("details");
+    for code in [
+        error.get("error_code"),
+        details.and_then(|d| d.get("error_code")),
+    ] {
+        if let Some(code) = code.and_then(Value::as_str) {
+            codes.push_str(&code.to_lowercase());
+            codes.push(' ');
+        }
+    }
+    let details = details.and_then(Value::as_array);
     for detail in details.into_iter().flatten() {
+        if let Some(reason) = detail.get("reason").and_then(Value::as_str) {
+            codes.push_str(&reason.to_lowercase());
+            codes.push(' ');
+        }
         if let Some(delay) = detail.get("retryDelay").and_then(Value::as_str) {
             retry = duration(delay).map(When::In);
         }

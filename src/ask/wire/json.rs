@@ -54,6 +54,16 @@ pub(super) fn object<const N: usize>(fields: [(&str, Json); N]) -> Json {
 }
 
 impl Json {
+    /// An object of fields in their order.
+    pub(super) fn fields(fields: Vec<(&str, Json)>) -> Json {
+        Json::Object(
+            fields
+                .into_iter()
+                .map(|(n, v)| (n.to_string(), v))
+                .collect(),
+        )
+    }
+
     /// A number of thousandths, as the shortest decimal: 700 is `0.7`, 1000 is `1`.
     pub fn thousandths(milli: u32) -> Json {
         let text = format!("{}.{:03}", milli / 1000, milli % 1000);

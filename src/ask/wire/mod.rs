@@ -7,14 +7,19 @@
 //! key belongs, and whoever sends puts it there.
 //!
 //! One file per API (`openai_chat`, `anthropic`, ...); `errors` reads what servers say
-//! instead of answering; `limits` their headers; `sse` streams of events.
+//! instead of answering; `limits` their headers; `sse` streams of events; [`batch`] many requests at once.
 
 mod anthropic;
+pub mod batch;
 mod errors;
 mod fault;
+mod gemini;
 mod json;
 mod limits;
+mod ollama;
 mod openai_chat;
+mod openai_completions;
+mod openai_responses;
 mod sse;
 
 use std::collections::BTreeSet;
@@ -33,8 +38,16 @@ use super::{Reply, Request, Thinking};
 pub enum Api {
     /// OpenAI's chat completions, which most servers speak.
     OpenaiChat,
+    /// OpenAI's completions: text that goes on, without roles.
+    OpenaiCompletions,
+    /// OpenAI's responses.
+    OpenaiResponses,
     /// Anthropic's messages.
     Anthropic,
+    /// Gemini's `generateContent`.
+    Gemini,
+    /// Ollama's own chat.
+    Ollama,
 }
 
 /// Where a key belongs.
@@ -48,13 +61,24 @@ pub struct Credential {
 
 impl Api {
     /// All of them.
-    pub const ALL: [Api; 2] = [Api::OpenaiChat, Api::Anthropic];
+    pub const ALL: [Api; 6] = [
+        Api::OpenaiChat,
+        Api::OpenaiCompletions,
+        Api::OpenaiResponses,
+        Api::Anthropic,
+        Api::Gemini,
+        Api::Ollama,
+    ];
 
     /// As in project files.
     pub fn name(self) -> &'static str {
         match self {
             Api::OpenaiChat => "openai-chat",
+            Api::OpenaiCompletions => "openai-completions",
+            Api::OpenaiResponses => "openai-responses",
             Api::Anthropic => "anthropic",
+            Api::Gemini => "gemini",
+            Api::Ollama => "ollama",
         }
     }
 
@@ -65,23 +89,29 @@ impl Api {
 
     /// In which header a key is sent.
     pub fn credential(self) -> Credential {
-        match self {
-            Api::OpenaiChat => Credential {
-                header: "authorization",
-                prefix: "Bearer ",
-            },
-            Api::Anthropic => Credential {
-                header: "x-api-key",
-                prefix: "",
-            },
-        }
+        let (header, prefix) = match self {
+            Api::Anthropic => ("x-api-key", ""),
+            Api::Gemini => ("x-goog-api-key", ""),
+            _ => ("authorization", "Bearer "),
+        };
+        Credential { header, prefix }
     }
 
     /// Whether the API has a way to say this at all.
     fn has(self, setting: Setting) -> bool {
+        use Setting as S;
         match self {
-            Api::OpenaiChat => setting != Setting::ThinkingBudget,
-            Api::Anthropic => !matches!(setting, Setting::Seed | Setting::Route),
+            Api::OpenaiChat => setting != S::ThinkingBudget,
+            Api::OpenaiCompletions => !matches!(
+                setting,
+                S::ThinkingBudget | S::Effort | S::Route | S::Stream
+            ),
+            Api::OpenaiResponses => {
+                !matches!(setting, S::ThinkingBudget | S::Seed | S::Route | S::Stream)
+            }
+            Api::Anthropic => !matches!(setting, S::Seed | S::Route),
+            Api::Gemini => !matches!(setting, S::Route | S::Stream | S::Batch),
+            Api::Ollama => !matches!(setting, S::ThinkingBudget | S::Route | S::Stream | S::Batch),
         }
     }
 }
@@ -251,7 +281,11 @@ pub fn encode(shape: &Shape, request: &Request) -> Wire {
     };
     let (path, mut body) = match shape.api {
         Api::OpenaiChat => openai_chat::encode(&mut said),
+        Api::OpenaiCompletions => openai_completions::encode(&mut said),
+        Api::OpenaiResponses => openai_responses::encode(&mut said),
         Api::Anthropic => anthropic::encode(&mut said),
+        Api::Gemini => gemini::encode(&mut said),
+        Api::Ollama => ollama::encode(&mut said),
     };
     let omitted = said.omitted;
     let sampling = &request.sampling;
@@ -260,7 +294,7 @@ pub fn encode(shape: &Shape, request: &Request) -> Wire {
     }
     let mut headers = vec![("content-type".to_string(), "application/json".to_string())];
     if shape.api == Api::Anthropic {
-        headers.push(("anthropic-version".into(), anthropic::VERSION.into()));
+        headers.push(("anthropic-version".into(), anthropic::version(&body).into()));
     }
     headers.extend(sampling.headers.iter().map(|(n, v)| (n.clone(), v.clone())));
     Wire {
@@ -360,33 +394,46 @@ pub fn decode(api: Api, status: u16, headers: &Headers, body: &[u8]) -> Result<R
     if !(200..300).contains(&status) {
         return errors::refused(status, headers, body);
     }
+    let kind = content_type(headers);
+    if kind == "text/event-stream" {
+        let text = text(headers, body)?;
+        return match api {
+            Api::OpenaiChat => openai_chat::decode_stream(headers, text),
+            Api::Anthropic => anthropic::decode_stream(headers, text),
+            _ => Err(Fault::Malformed(Malformed::ContentType(kind))),
+        };
+    }
+    answer(api, headers, &document(headers, body)?)
+}
+
+/// The content type in lower case, without parameters; JSON where none is given.
+fn content_type(headers: &Headers) -> String {
+    let kind = headers.get("content-type").unwrap_or("application/json");
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    kind.to_ascii_lowercase()
+}
+
+/// The text of a successful reply, which is no page for people.
+fn text<'a>(headers: &Headers, body: &'a [u8]) -> Result<&'a str, Fault> {
     let malformed = |what| Err(Fault::Malformed(what));
     if body.iter().all(u8::is_ascii_whitespace) {
         return malformed(Malformed::Empty);
     }
-    let Ok(text) = std::str::from_utf8(body) else {
-        return malformed(Malformed::NotUtf8);
-    };
-    if errors::is_html(headers, text) {
-        return malformed(Malformed::Html);
+    match std::str::from_utf8(body) {
+        Err(_) => malformed(Malformed::NotUtf8),
+        Ok(text) if errors::is_html(headers, text) => malformed(Malformed::Html),
+        Ok(text) => Ok(text),
     }
-    let kind = headers.get("content-type").unwrap_or("application/json");
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    let kind = kind.to_ascii_lowercase();
-    if kind == "text/event-stream" {
-        return match api {
-            Api::OpenaiChat => openai_chat::decode_stream(headers, text),
-            Api::Anthropic => anthropic::decode_stream(headers, text),
-        };
-    }
+}
+
+/// The document of a successful reply.
+fn document(headers: &Headers, body: &[u8]) -> Result<serde_json::Value, Fault> {
+    let text = text(headers, body)?;
+    let kind = content_type(headers);
     if kind != "application/json" && !kind.ends_with("+json") {
-        return malformed(Malformed::ContentType(fault::said(&kind)));
+        return Err(Fault::Malformed(Malformed::ContentType(fault::said(&kind))));
     }
-    let value: serde_json::Value = match serde_json::from_str(text) {
-        Ok(value) => value,
-        Err(e) => return malformed(Malformed::NotJson(e.to_string())),
-    };
-    answer(api, headers, &value)
+    serde_json::from_str(text).map_err(|e| Fault::Malformed(Malformed::NotJson(e.to_string())))
 }
 
 /// The document of a successful reply, read.
@@ -396,7 +443,11 @@ fn answer(api: Api, headers: &Headers, value: &serde_json::Value) -> Result<Repl
     }
     match api {
         Api::OpenaiChat => openai_chat::decode(headers, value),
+        Api::OpenaiCompletions => openai_completions::decode(headers, value),
+        Api::OpenaiResponses => openai_responses::decode(value),
         Api::Anthropic => anthropic::decode(value),
+        Api::Gemini => gemini::decode(value),
+        Api::Ollama => ollama::decode(value),
     }
 }
 

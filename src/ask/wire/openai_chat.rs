@@ -56,8 +56,7 @@ pub(super) fn encode(said: &mut Said) -> (String, Json) {
         body.push(("stream", true.into()));
         body.push(("stream_options", object([("include_usage", true.into())])));
     }
-    let body = body.into_iter().map(|(n, v)| (n.to_string(), v)).collect();
-    ("/chat/completions".into(), Json::Object(body))
+    ("/chat/completions".into(), Json::fields(body))
 }
 
 pub(super) fn decode(headers: &Headers, value: &Value) -> Result<Reply, Fault> {
