@@ -17,7 +17,7 @@ use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
 use crate::oss::artifact::{self, EVERYTHING, ProgramDoc, READS, RunDoc};
-use crate::oss::layout::{RESULTS_FILE, SANITIZER_LOG, SCRATCH, TREE};
+use crate::oss::layout::{RESULTS_FILE, SANITIZER_LOG, SCRATCH, TREE, program};
 use crate::oss::reads::LINKS;
 use crate::subject::{REPORT_TOKEN, REPORT_TOKEN_LENGTH, Report, reported};
 
@@ -166,11 +166,8 @@ pub(super) fn tested(
     }
     let cwd = job.text("cwd");
     let mut argv: Vec<String> = words(job.list("argv"));
-    if let Some(first) = argv.first_mut()
-        && first.contains('/')
-        && !first.starts_with('/')
-    {
-        *first = format!("{TREE}/{}", first.trim_start_matches("./"));
+    if let Some(first) = argv.first_mut() {
+        *first = program(first);
     }
     // Test programs with the header report in frames, which carry a token of this run.
     let token = match job.material("base").list("harness") {

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::artifact::{self, EndDoc, READS, RUN, RunDoc};
+use super::environment;
 use super::inputs::{Settings, Subject};
 use super::iteration::{self, AlertInfo};
 use super::jobs;
+use super::layout::{self, TREE};
 use super::population::{self, FlavourArg};
 use super::reads::{self, Names, NamesArg, ROUNDS, Reads};
 use super::suite::{suite, way_out};
@@ -17,7 +19,6 @@ use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
 use crate::job::Job;
 use crate::logs::{self, BaselineError, Ended, Expected, Log, Reading};
-use crate::oss::layout::TREE;
 use crate::subject::{GroupCount, Report, Shard, Suite, Tests};
 
 /// How often the unchanged subject is run.
@@ -272,6 +273,16 @@ fn summarise(
             alerts.extend(iteration::alerts(db, settings, subject, &run, &[])?.0);
             ends.push(run.end);
         }
+        // Whatever the parser makes of a run that never was.
+        let not_started = ends.iter().find_map(|end| match end {
+            EndDoc::NotStarted(error) => Some(*error),
+            _ => None,
+        });
+        if let Some(error) = not_started {
+            first_useless = first_useless.or(Some((shard, outputs[0])));
+            useless.push(never_ran(shard, error));
+            continue;
+        }
         let baseline = match logs::Baseline::from_runs(&runs) {
             Err(BaselineError::NoCases) if shard.may_be_empty => logs::Baseline::of_any(&runs),
             other => other,
@@ -342,6 +353,8 @@ fn said(shard: &Shard, run: &RunDoc) -> String {
         .map(|(what, digest)| format!("\n    {what}: `everbench store cat {}`", digest.short()))
         .collect();
     match logs.as_slice() {
+        // What did not start has been said.
+        [] if matches!(run.end, EndDoc::NotStarted(_)) => String::new(),
         [] => format!("; `{}` wrote nothing at all", shard.name),
         logs => format!("\n  what `{}` wrote:{}", shard.name, logs.concat()),
     }
@@ -365,6 +378,41 @@ fn useless_shards(subject: &str, of: usize, useless: &[String], said: &str) -> H
             "run the unchanged tests by hand; check `[tests]` in the manifest: the commands, the limits, \
              where results are reported and the options of `[tests.parser]`{said}"
         ),
+    )
+}
+
+/// That the program of a shard could not be started, and where it was looked for.
+fn never_ran(shard: &Shard, error: i32) -> String {
+    let (word, path) = environment::called(shard);
+    let started = layout::program(&word);
+    let wrong = match error {
+        2 => "there is none".to_string(),
+        8 => "it is no program".to_string(),
+        13 => "it may not be executed".to_string(),
+        error => format!("error {error}"),
+    };
+    // The kernel says of a script without its interpreter that the script is not there.
+    let script = match error {
+        2 => ", or its first line names an interpreter that is not there",
+        _ => "",
+    };
+    let from_root = match error {
+        2 => "; a program with a `/` is looked for from the root of the tree, whatever `cwd` is",
+        _ => "",
+    };
+    let how = match layout::in_tree(".", &started) {
+        _ if !started.contains('/') => format!(
+            "looked for in {path}: {wrong}; one of the tree is written with a `/`, as in `./{word}`"
+        ),
+        Some(place) => {
+            format!("looked for at `{place}` in the built tree: {wrong}{script}{from_root}")
+        }
+        None => format!("looked for at `{started}` in the sandbox: {wrong}{script}"),
+    };
+    format!(
+        "`{}` did not start its program `{word}`, {how}: mend `argv`, or {}",
+        shard.name,
+        way_out(shard)
     )
 }
 
@@ -413,8 +461,6 @@ fn complaint(
                 Report::File => "in the file `{results}`",
             };
             let end = match &ends[0] {
-                EndDoc::NotStarted(2) => "; its program was not found".to_string(),
-                EndDoc::NotStarted(error) => format!("; it did not start: error {error}"),
                 EndDoc::Exit(code) => format!("; it left with status {code}"),
                 _ => String::new(),
             };

@@ -110,6 +110,12 @@ pub(super) fn of_run(
     flavour: FlavourArg,
     shard: &Shard,
 ) -> Result<Arc<[u8]>, Hold> {
+    let (name, path) = called(shard);
+    run(db, subject, flavour, Program::new(db, name, path))
+}
+
+/// The first word of a shard's command, and where that is looked for if it has no `/`.
+pub(super) fn called(shard: &Shard) -> (String, String) {
     let places = Places {
         tree: TREE,
         results: RESULTS_FILE,
@@ -119,7 +125,7 @@ pub(super) fn of_run(
     let name = first.map_or(String::new(), |word| shard.text(word, places));
     let path = shard.env.get("PATH");
     let path = path.map_or(PATH.to_string(), |path| shard.text(path, places));
-    run(db, subject, flavour, Program::new(db, name, path))
+    (name, path)
 }
 
 #[salsa::tracked(returns(clone))]

@@ -46,9 +46,27 @@ pub fn in_tree(cwd: &str, path: &str) -> Option<String> {
     normal.strip_prefix(&format!("{TREE}/")).map(str::to_string)
 }
 
+/// What is started for the first word of a test's command: a word with a `/` that is not absolute is
+/// a file of the tree, from its root, whatever the working directory is. A bare name stays what it is,
+/// and is looked up along `PATH`.
+pub fn program(word: &str) -> String {
+    match word.contains('/') && !word.starts_with('/') {
+        true => format!("{TREE}/{}", word.trim_start_matches("./")),
+        false => word.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::in_tree;
+    use super::{in_tree, program};
+
+    #[test]
+    fn a_program_of_the_tree_is_named_from_its_root() {
+        assert_eq!(program("./t"), "/eb/tree/t");
+        assert_eq!(program("build/t"), "/eb/tree/build/t");
+        assert_eq!(program("/usr/bin/prove"), "/usr/bin/prove");
+        assert_eq!(program("prove"), "prove");
+    }
 
     #[test]
     fn paths_are_taken_relative_to_the_tree() {

@@ -151,6 +151,17 @@ impl Reader<'_, '_> {
                 log.at(&argv, "a command needs a program to run", None);
                 return None;
             }
+            if let Some(first) = argv.value.first()
+                && leaves_the_tree(&first.value)
+            {
+                let message = format!(
+                    "`{}` is outside of the tree: a program with a `/` is relative to its root, whatever `cwd` is",
+                    first.value
+                );
+                let hint = "write the path from the root, as in \"./run-tests\"".to_string();
+                log.at(first, message, Some(hint));
+                return None;
+            }
             all(argv.value.into_iter().map(|a| self.text(a, group)))
         });
         let cwd = match s.has("cwd") {
@@ -262,6 +273,28 @@ impl Reader<'_, '_> {
         }
         Some(text)
     }
+}
+
+/// Whether the first word of a command, as the manifest writes it, has more `..` than can be taken
+/// from the root of the tree.
+fn leaves_the_tree(program: &str) -> bool {
+    let below = program.strip_prefix("{tree}/").unwrap_or(program);
+    // What is absolute is somewhere in the sandbox, which has a root.
+    if ["/", "{scratch}", "{results}"]
+        .iter()
+        .any(|start| below.starts_with(start))
+    {
+        return false;
+    }
+    let mut depth = 0_i32;
+    below.split('/').any(|part| {
+        depth += match part {
+            "" | "." => 0,
+            ".." => -1,
+            _ => 1,
+        };
+        depth < 0
+    })
 }
 
 fn writable(log: &Log<'_>, list: Vec<At<String>>) -> Option<Vec<String>> {

@@ -42,7 +42,7 @@ wall-seconds = 30
 
 [[tests.shard]]
 name = "files"
-argv = ["../t", "--all"]
+argv = ["test/t", "--all"]
 cwd = "test/data"
 env = { TZ = "UTC" }
 cpu-seconds = 60
@@ -251,6 +251,16 @@ fn impossible_values_are_refused() {
         ),
         ("name = \"files\"", "name = \"a b\"", "a name is 1 to 64"),
         ("argv = [\"./t\"]", "argv = []", "a command needs a program"),
+        (
+            "argv = [\"test/t\"",
+            "argv = [\"../t\"",
+            "`../t` is outside of the tree",
+        ),
+        (
+            "argv = [\"./t\"]",
+            "argv = [\"{tree}/x/../../t\"]",
+            "is outside of the tree",
+        ),
         (
             "argv = [\"./t\"]",
             "argv = [\"{cc}\"]",

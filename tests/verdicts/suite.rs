@@ -232,3 +232,32 @@ fn shards_of_no_use_are_named_with_what_to_do() {
     let fault = lab.fault(|db, settings, subject| baseline::baseline(db, settings, subject));
     insta::assert_snapshot!(fault);
 }
+
+#[test]
+fn a_program_that_does_not_start_is_named_with_where_it_was_looked_for() {
+    let shard = |name: &str, program: &str| {
+        format!(
+            "[[tests.shard]]\nname = \"{name}\"\nargv = [\"{program}\"]\ncwd = \"tests\"\n\
+             cpu-seconds = 10\nwall-seconds = 30\n"
+        )
+    };
+    // To this parser a program that is missing is one more case that fails.
+    let tests = format!(
+        "[tests]\nreport = \"stdout\"\n[tests.parser]\ntype = \"exit\"\n{}{}{}{}{}",
+        shard("good", "./bin/tool"),
+        shard("gone", "./bin/toll"),
+        shard("bare", "toll"),
+        shard("absolute", "/opt/toll"),
+        shard("plain", "./main.c"),
+    );
+    let mut lab = lab(&tests, &[("tests/data", "x\n")]);
+    let fault = lab.fault(|db, settings, subject| baseline::baseline(db, settings, subject));
+    insta::assert_snapshot!(fault, @"
+    4 of the 5 shards of subject `suite` are of no use in the unchanged subject:
+      `gone` did not start its program `./bin/toll`, looked for at `bin/toll` in the built tree: there is none, or its first line names an interpreter that is not there; a program with a `/` is looked for from the root of the tree, whatever `cwd` is: mend `argv`, or leave its tests out
+      `bare` did not start its program `toll`, looked for in /usr/bin:/bin: there is none; one of the tree is written with a `/`, as in `./toll`: mend `argv`, or leave its tests out
+      `absolute` did not start its program `/opt/toll`, looked for at `/opt/toll` in the sandbox: there is none, or its first line names an interpreter that is not there: mend `argv`, or leave its tests out
+      `plain` did not start its program `./main.c`, looked for at `main.c` in the built tree: it may not be executed: mend `argv`, or leave its tests out
+      help: run the unchanged tests by hand; check `[tests]` in the manifest: the commands, the limits, where results are reported and the options of `[tests.parser]`
+    ");
+}
