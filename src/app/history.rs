@@ -117,7 +117,7 @@ impl App {
     }
 
     /// When the source was committed, if it says that.
-    fn committed(&self, planned: &SubjectPlan) -> Option<String> {
+    pub(super) fn committed(&self, planned: &SubjectPlan) -> Option<String> {
         match &planned.manifest.source {
             Source::Git(git) => {
                 let seconds = Git::new(&self.private()).committed(git, &planned.manifest_dir)?;

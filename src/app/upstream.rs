@@ -31,6 +31,9 @@ pub struct BrokenCommit {
     pub help: String,
     /// When it was first found so: seconds since 1970, UTC.
     pub seen: u64,
+    /// When it was committed, if the source says that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committed: Option<String>,
 }
 
 impl BrokenCommit {
@@ -88,6 +91,7 @@ impl App {
                     what: broken.what.clone(),
                     help: broken.help.clone(),
                     seen: known.map_or(now.map_or(0, |d| d.as_secs()), |at| all[at].seen),
+                    committed: self.committed(subject),
                 };
                 match known {
                     Some(at) => all[at] = new,

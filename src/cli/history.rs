@@ -29,8 +29,9 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         let own = penalties.get(name).copied().flatten();
         let penalty = own.or(subject.manifest.scoring.penalty);
         let summaries = app.summaries(name)?;
+        let broken = app.broken(name)?;
         let config = &app.project.config.score;
-        subjects.push(report::history(name, &summaries, config, penalty));
+        subjects.push(report::history(name, &summaries, &broken, config, penalty));
     }
     match args.format {
         Format::Json => print(&json(&serde_json::json!({

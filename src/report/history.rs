@@ -7,8 +7,10 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::board::weights;
+use crate::app::BrokenCommit;
 use crate::ask;
 use crate::config::ScoreConfig;
+use crate::date;
 use crate::digest::Digest;
 use crate::oss::history::{Common, Composition, Pair, Partial, Summary, partial};
 use crate::oss::inputs::Scoring;
@@ -28,6 +30,26 @@ pub struct SubjectHistory {
     pub subject: String,
     /// Oldest first.
     pub commits: Vec<CommitLine>,
+    /// Commits that could not be measured, oldest first.
+    pub broken: Vec<BrokenLine>,
+}
+
+/// A commit at which the unchanged subject does not build, or its tests say nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct BrokenLine {
+    /// Which source it was.
+    pub commit: String,
+    /// When it was committed, if the source says that.
+    pub committed: Option<String>,
+    /// When it was first found to be broken.
+    pub seen: String,
+    /// What is wrong, in one line.
+    pub reason: String,
+    /// The commit of the evaluation that is listed before it, if there is one.
+    pub after: Option<String>,
+    /// How many evaluations are listed before it.
+    #[serde(skip)]
+    place: usize,
 }
 
 /// A complete evaluation.
@@ -47,6 +69,8 @@ pub struct CommitLine {
     pub other_toolchain: bool,
     /// The size of the population that the sample was drawn from.
     pub population: u64,
+    /// How many broken commits lie between the evaluation that is listed before it and this one.
+    pub skipped: usize,
     /// What it is compared with.
     pub before: Option<String>,
     /// How the functions differ from those of that one.
@@ -71,10 +95,12 @@ pub struct RowLine {
     pub common: Option<Common>,
 }
 
-/// The history of a subject out of its summaries, oldest first, with the penalty that is set for it.
+/// The history of a subject out of its summaries, oldest first, and its broken commits, with the
+/// penalty that is set for it.
 pub fn history(
     subject: &str,
     summaries: &[Summary],
+    broken: &[BrokenCommit],
     config: &ScoreConfig,
     penalty: Option<f64>,
 ) -> SubjectHistory {
@@ -84,17 +110,55 @@ pub fn history(
         .filter(|(at, s)| !summaries[at + 1..].iter().any(|later| s.is_in(later)))
         .map(|(_, s)| s)
         .collect();
+    let broken = placed(broken, &shown);
     let commits = shown.iter().enumerate().map(|(at, summary)| {
         let comparable = |s: &&&Summary| {
             s.tree != summary.tree && s.task == summary.task && s.extractor == summary.extractor
         };
         let before = shown[..at].iter().rev().find(comparable).copied();
-        line(summary, before, config, penalty)
+        CommitLine {
+            skipped: broken.iter().filter(|b| b.place == at).count(),
+            ..line(summary, before, config, penalty)
+        }
     });
     SubjectHistory {
         subject: subject.to_string(),
         commits: commits.collect(),
+        broken,
     }
+}
+
+/// Broken commits among evaluations: by the dates of the commits where all have one, else by when
+/// this program came upon them.
+fn placed(broken: &[BrokenCommit], shown: &[&Summary]) -> Vec<BrokenLine> {
+    let dated =
+        shown.iter().all(|s| s.committed.is_some()) && broken.iter().all(|b| b.committed.is_some());
+    let seen = |b: &BrokenCommit| date::time(b.seen.try_into().unwrap_or(i64::MAX));
+    let time = |b: &BrokenCommit| match &b.committed {
+        Some(committed) if dated => committed.clone(),
+        _ => seen(b),
+    };
+    let is_before = |s: &Summary, time: &str| match &s.committed {
+        Some(committed) if dated => committed.as_str() <= time,
+        _ => s.evaluated.as_str() <= time,
+    };
+    let mut sorted: Vec<&BrokenCommit> = broken.iter().collect();
+    sorted.sort_by_key(|b| time(b));
+    let line = |b: &BrokenCommit| {
+        let place = shown
+            .iter()
+            .rposition(|s| is_before(s, &time(b)))
+            .map_or(0, |at| at + 1);
+        BrokenLine {
+            commit: b.commit.clone(),
+            committed: b.committed.clone(),
+            seen: seen(b),
+            reason: b.reason().to_string(),
+            after: place.checked_sub(1).map(|at| shown[at].commit.clone()),
+            place,
+        }
+    };
+    sorted.into_iter().map(line).collect()
 }
 
 fn line(
@@ -132,6 +196,7 @@ fn line(
         compiler: summary.compiler.clone(),
         other_toolchain: before.is_some_and(|b| b.toolchain != summary.toolchain),
         population: summary.population,
+        skipped: 0,
         before: before.map(|b| b.commit.clone()),
         composition: pair.map(|pair| pair.composition),
         rows,
@@ -145,7 +210,8 @@ pub fn history_text(history: &SubjectHistory) -> String {
     if history.commits.is_empty() {
         out.push_str("  nothing was evaluated to the end yet; `everbench run` does that\n");
     }
-    for line in &history.commits {
+    for (at, line) in history.commits.iter().enumerate() {
+        broken_at(history, at, &mut out);
         let dated = match &line.committed {
             Some(date) => format!("committed {}", day(date)),
             None => format!("evaluated {}", day(&line.evaluated)),
@@ -157,9 +223,14 @@ pub fn history_text(history: &SubjectHistory) -> String {
             line.commit, line.population
         );
         if let (Some(before), Some(c)) = (&line.before, &line.composition) {
+            let skipped = match line.skipped {
+                0 => String::new(),
+                1 => " (1 broken commit skipped)".to_string(),
+                n => format!(" ({n} broken commits skipped)"),
+            };
             let _ = writeln!(
                 out,
-                "    against {before}: {} in common{}{}{}",
+                "    against {before}{skipped}: {} in common{}{}{}",
                 c.common,
                 named("with another text", &c.changed),
                 named("added", &c.added),
@@ -198,7 +269,31 @@ pub fn history_text(history: &SubjectHistory) -> String {
             out.push('\n');
         }
     }
+    broken_at(history, history.commits.len(), &mut out);
     out
+}
+
+/// The broken commits that are listed after so many evaluations.
+fn broken_at(history: &SubjectHistory, place: usize, out: &mut String) {
+    let mut here = history
+        .broken
+        .iter()
+        .filter(|b| b.place == place)
+        .peekable();
+    if here.peek().is_some() {
+        out.push('\n');
+    }
+    for broken in here {
+        let dated = match &broken.committed {
+            Some(date) => format!("committed {}", day(date)),
+            None => format!("seen {}", day(&broken.seen)),
+        };
+        let _ = writeln!(
+            out,
+            "  {} ({dated}): baseline_broken, skipped: {}",
+            broken.commit, broken.reason
+        );
+    }
 }
 
 fn compared(common: &Common, iterations: u64) -> String {

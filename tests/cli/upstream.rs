@@ -103,6 +103,44 @@ fn a_broken_commit_is_skipped_and_the_next_is_compared_with_the_last_good_one() 
     ] {
         assert!(text.contains(&part), "`{part}` is not in:\n{text}");
     }
+
+    // The history lists what was skipped, between two good commits and after the last one.
+    edit(
+        &repo.join("src/arena.c"),
+        "#include",
+        "int broken( {\n#include",
+    );
+    let last = follow(&project);
+    project.run(JSON).exits(5);
+    let history = project.run(["history", "--format", "json"]).ok().json();
+    let history = &history["subjects"][0];
+    let commits = history["commits"].as_array().unwrap();
+    let skipped: Vec<&Value> = commits.iter().map(|c| &c["skipped"]).collect();
+    assert_eq!(skipped, [0, 1], "{history:#}");
+    let listed = |at: usize, what: &str| history["broken"][at][what].clone();
+    assert_eq!(history["broken"].as_array().unwrap().len(), 2);
+    for (at, commit, after) in [
+        (0, &bad, &commits[0]["commit"]),
+        (1, &last, &commits[1]["commit"]),
+    ] {
+        assert_eq!(listed(at, "commit"), **commit);
+        assert_eq!(&listed(at, "after"), after);
+        let reason = "the unchanged subject `tidelib` does not build";
+        assert!(listed(at, "reason").as_str().unwrap().starts_with(reason));
+        for date in ["committed", "seen"] {
+            assert!(listed(at, date).as_str().unwrap().ends_with('Z'));
+        }
+    }
+    let text = project.run(["history"]).ok().out;
+    let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    let order = [
+        place(&format!("  {good} (committed ")),
+        place(&format!("  {bad} (committed ")),
+        place(&format!("against {good} (1 broken commit skipped): ")),
+        place(&format!("  {last} (committed ")),
+    ];
+    assert!(order.is_sorted(), "{text}");
+    assert!(text.contains("): baseline_broken, skipped: the unchanged subject"));
 }
 
 #[test]
