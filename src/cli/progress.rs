@@ -89,6 +89,8 @@ pub fn line(progress: &Progress, elapsed: Duration, cores: usize) -> String {
         if waiting + running > 0 {
             part.push_str(&format!(", {} to go", waiting + running));
             match progress.seconds.get(kind) {
+                // They take turns on no core.
+                _ if progress.outside.contains(kind) => known = false,
                 Some(seconds) => left += seconds * (waiting as f64 + running as f64 / 2.0),
                 None => known = false,
             }
@@ -105,6 +107,10 @@ pub fn line(progress: &Progress, elapsed: Duration, cores: usize) -> String {
     }
     if progress.retries > 0 {
         line.push_str(&format!("; {} retries", progress.retries));
+    }
+    for service in &progress.services {
+        line.push_str("; ");
+        line.push_str(service);
     }
     line
 }
@@ -131,6 +137,8 @@ mod tests {
             hits: 12,
             retries: 1,
             seconds: [("oss/verdict", 0.5), ("oss/base", 20.0)].into(),
+            outside: ["ask/completion"].into(),
+            services: vec!["0.12 USD spent".into()],
         };
         insta::assert_snapshot!(line(&progress, Duration::from_secs(75), 2));
     }

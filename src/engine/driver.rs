@@ -1,17 +1,21 @@
 //! Runs what the queries lack: evaluates and observes, takes the missing jobs out of the hold, runs
-//! them on worker threads of its own, commits their outputs, makes them known to the database and
-//! evaluates again, until nothing is missing or nothing more can be done.
+//! them on worker threads of its own or hands them to services, commits their outputs, makes them
+//! known to the database and evaluates again, until nothing is missing or nothing more can be done.
 //!
 //! A job is never lost: it stays in the hold until its output is in the store. A failure is never
 //! a value: it is logged as an attempt, and the job stays missing.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::board::Board;
 use super::observe::is_observation;
+use super::registry::Runs;
+use super::scribe::{self, Ended, Kept, Settled, Told};
+use super::service::{Begun, Order, Service};
 use crate::cancel::Cancel;
 use crate::digest::Digest;
 use crate::engine::{Context, EngineDb, Facts, Failure, Hold, Output, Registry, Spent};
@@ -29,6 +33,16 @@ pub struct Done {
     pub cpu: Duration,
 }
 
+/// A run that gave nothing.
+pub struct Tried {
+    /// The job.
+    pub job: Job,
+    /// True if trying again can help.
+    pub transient: bool,
+    /// Why.
+    pub why: String,
+}
+
 /// Where outputs are kept. The store implements it; tests have one in memory.
 pub trait Ledger: Send + Sync {
     /// Makes outputs durable, all or none. Another output for a known key does not replace it.
@@ -36,8 +50,8 @@ pub trait Ledger: Send + Sync {
     /// Notes what observations gave, for processes that cannot look themselves. It is no fact: the
     /// next observation of the same things takes its place.
     fn note(&self, seen: Vec<(Job, Output)>) -> Result<(), String>;
-    /// Logs a run that gave nothing.
-    fn attempt(&self, job: &Job, transient: bool, why: &str);
+    /// Logs runs that gave nothing.
+    fn attempts(&self, tried: Vec<Tried>);
     /// Is told of a run that was stopped.
     fn cancelled(&self, _job: &Job) {}
     /// The facts as they stand now.
@@ -54,7 +68,7 @@ pub type Tally = BTreeMap<&'static str, u64>;
 pub struct Progress {
     /// Jobs whose outputs were committed, by kind.
     pub executed: Tally,
-    /// Jobs known to be missing that wait for a worker, by kind.
+    /// Jobs known to be missing that wait for a worker or a service, by kind.
     pub queued: Tally,
     /// Jobs being run, by kind.
     pub running: Tally,
@@ -64,6 +78,10 @@ pub struct Progress {
     pub retries: u64,
     /// Mean seconds a job took, by kind.
     pub seconds: BTreeMap<&'static str, f64>,
+    /// Kinds that occupy no core: how long they take depends on others.
+    pub outside: BTreeSet<&'static str>,
+    /// What the services say of themselves.
+    pub services: Vec<String>,
 }
 
 /// Is told how a drive goes on; called on the driver's thread.
@@ -109,11 +127,10 @@ pub enum DriveError {
 
 /// How often a job whose surroundings fail is tried in one drive.
 const TRIES: u32 = 3;
-/// No output waits longer than this to be committed.
-const COMMIT_WITHIN: Duration = Duration::from_millis(500);
-const COMMIT_AT: usize = 256;
 /// How often progress is told.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
+/// How long a service has to answer when everything is to end.
+const ABORT_WITHIN: Duration = Duration::from_millis(900);
 
 /// Runs jobs on behalf of queries.
 pub struct Driver<'a> {
@@ -135,203 +152,43 @@ impl Driver<'_> {
         &self,
         db: &mut EngineDb,
         observer: &mut dyn Observer,
-        mut root: impl FnMut(&EngineDb) -> (T, Hold),
+        root: impl FnMut(&EngineDb) -> (T, Hold),
     ) -> Result<Driven<T>, DriveError> {
-        let board = Board::new(self.cores);
-        let (send, receive) = channel();
-        std::thread::scope(|scope| {
-            // Whatever ends this scope, the workers must be told, or the scope waits for ever.
-            let _close = CloseOnDrop(&board);
-            for _ in 0..self.cores {
-                let (board, send) = (&board, send.clone());
-                scope.spawn(move || self.work(board, &send));
-            }
-            self.steer(db, observer, &mut root, &board, &receive)
-        })
+        self.drive_adjusting(db, observer, &mut |_| {}, root)
     }
 
-    fn steer<T>(
+    /// The same, where before each evaluation `adjust` may set inputs: what services have found
+    /// out can change what is asked.
+    pub fn drive_adjusting<T>(
         &self,
         db: &mut EngineDb,
         observer: &mut dyn Observer,
-        root: &mut dyn FnMut(&EngineDb) -> (T, Hold),
-        board: &Board,
-        receive: &Receiver<Ended>,
+        adjust: &mut dyn FnMut(&mut EngineDb),
+        mut root: impl FnMut(&EngineDb) -> (T, Hold),
     ) -> Result<Driven<T>, DriveError> {
-        let mut wave = Wave::default();
-        loop {
-            let started = Instant::now();
-            let (value, hold) = self.look(db, &mut wave.failures, root)?;
-            let cost = started.elapsed();
-            wave.hits = db.hits();
-            self.ledger.remember(db.take_rows());
-            if !hold.corrupt_blobs().is_empty() {
-                board.close();
-                self.commit_rest(&mut wave, board, receive)?;
-                return Err(DriveError::Corrupt(hold.corrupt_blobs().to_vec()));
+        let board = Board::new(self.cores);
+        let (tell, told) = channel();
+        let (settle, settled) = channel();
+        std::thread::scope(|scope| {
+            let desk = Desk {
+                driver: self,
+                board: &board,
+                tell: tell.clone(),
+                settled,
+            };
+            // Whatever ends this scope, workers and scribe must be told, or it waits for ever.
+            let _close = CloseOnDrop(&desk);
+            let (ledger, board) = (self.ledger, &board);
+            scope.spawn(move || scribe::write(ledger, board, &told, &settle));
+            for _ in 0..self.cores {
+                let tell = tell.clone();
+                scope.spawn(move || self.work(board, &tell));
             }
-            // A fault ends the command whatever else is run: what runs may end, nothing new starts.
-            let faulty = !hold.faults().is_empty();
-            // What was wanted for a part that is set aside now is wanted no more.
-            if !hold.aside().is_empty() {
-                let wanted = hold.jobs().iter().map(Job::key).collect();
-                for key in board.forget(&wanted) {
-                    wave.known.remove(&key);
-                }
-            }
-            let lacking = hold.jobs().iter().filter(|job| !is_observation(job));
-            for job in lacking.filter(|_| !faulty) {
-                if !wave.known.contains_key(&job.key()) && !self.cancel.is_stopping() {
-                    let entry = self
-                        .registry
-                        .get(job.kind().name)
-                        .ok_or(DriveError::UnknownKind(job.kind().name))?;
-                    wave.known.insert(job.key(), 1);
-                    board.push(
-                        job.clone(),
-                        entry.urgency,
-                        entry.executor.cores().min(self.cores),
-                    );
-                }
-            }
-            let evaluated = Instant::now();
-            loop {
-                // In this order: a worker sends its result before it gives its cores back, so what
-                // an idle board has left in the channel is all there will be.
-                let idle = board.idle();
-                while let Ok(ended) = receive.try_recv() {
-                    self.take(ended, &mut wave, board);
-                }
-                if idle && wave.arrived.is_empty() && wave.done.is_empty() && board.idle() {
-                    observer.progress(&wave.progress(board));
-                    return Ok(Driven {
-                        value,
-                        hold,
-                        failures: wave.failures,
-                        executed: wave.executed,
-                        executed_keys: wave.executed_keys,
-                        stopped: self.cancel.is_stopping(),
-                    });
-                }
-                if faulty || self.cancel.is_stopping() {
-                    board.drop_queue();
-                }
-                if wave.shown.is_none_or(|t| t.elapsed() >= SHOW_EVERY) {
-                    wave.shown = Some(Instant::now());
-                    observer.progress(&wave.progress(board));
-                }
-                if !idle {
-                    match receive.recv_timeout(SHOW_EVERY) {
-                        Ok(ended) => self.take(ended, &mut wave, board),
-                        Err(RecvTimeoutError::Timeout) => {}
-                        Err(RecvTimeoutError::Disconnected) => {
-                            unreachable!("the driver holds a sender")
-                        }
-                    }
-                }
-                let due = wave.oldest.is_some_and(|t| t.elapsed() >= COMMIT_WITHIN);
-                if due || wave.done.len() >= COMMIT_AT || board.hungry() {
-                    self.commit(&mut wave)?;
-                }
-                let cheap = cost * 20 < evaluated.elapsed();
-                if !wave.arrived.is_empty() && (board.hungry() || cheap) {
-                    break;
-                }
-            }
-            self.commit(&mut wave)?;
-            let facts = self.ledger.facts().map_err(DriveError::Store)?;
-            db.arrive(&std::mem::take(&mut wave.arrived), facts);
-        }
+            desk.steer(db, observer, adjust, &mut root)
+        })
     }
 
-    fn take(&self, ended: Ended, wave: &mut Wave, board: &Board) {
-        let Ended {
-            job,
-            result,
-            wall,
-            cpu,
-        } = ended;
-        match result {
-            Ok(output) => {
-                wave.oldest.get_or_insert_with(Instant::now);
-                wave.done.push(Done {
-                    job,
-                    output,
-                    wall,
-                    cpu,
-                });
-            }
-            Err(Failure::Cancelled) => self.ledger.cancelled(&job),
-            Err(Failure::Transient(why)) => {
-                self.ledger.attempt(&job, true, &why);
-                let tries = wave.known.entry(job.key()).or_insert(1);
-                if *tries < TRIES && !self.cancel.is_stopping() {
-                    *tries += 1;
-                    wave.retries += 1;
-                    let entry = self.registry.get(job.kind().name).expect("it was run");
-                    board.push(job, entry.urgency, entry.executor.cores().min(self.cores));
-                } else {
-                    wave.failures.push((job, Failure::Transient(why)));
-                }
-            }
-            Err(Failure::Fatal { what, help }) => {
-                self.ledger.attempt(&job, false, &what);
-                wave.failures.push((job, Failure::Fatal { what, help }));
-            }
-        }
-    }
-
-    fn commit(&self, wave: &mut Wave) -> Result<(), DriveError> {
-        if wave.done.is_empty() {
-            return Ok(());
-        }
-        let done = std::mem::take(&mut wave.done);
-        wave.oldest = None;
-        let keys: Vec<(Key, Digest, &'static str, f64)> = done
-            .iter()
-            .map(|d| {
-                (
-                    d.job.key(),
-                    Digest::of(&d.output.bytes),
-                    d.job.kind().name,
-                    d.wall.as_secs_f64(),
-                )
-            })
-            .collect();
-        self.ledger.commit(done).map_err(DriveError::Store)?;
-        // What the store holds for a key can differ from what came now: the first one stands.
-        let facts = self.ledger.facts().map_err(DriveError::Store)?;
-        for (key, output, kind, seconds) in keys {
-            let output = facts.output(&key).ok().flatten().unwrap_or(output);
-            wave.arrived.push((key, output));
-            *wave.executed.entry(kind).or_default() += 1;
-            wave.executed_keys.insert(key);
-            let time = wave.time.entry(kind).or_default();
-            time.0 += seconds;
-            time.1 += 1;
-        }
-        Ok(())
-    }
-
-    /// Waits for what still runs and commits it: work that was done is never thrown away.
-    fn commit_rest(
-        &self,
-        wave: &mut Wave,
-        board: &Board,
-        receive: &Receiver<Ended>,
-    ) -> Result<(), DriveError> {
-        while board.running() > 0 {
-            if let Ok(ended) = receive.recv_timeout(Duration::from_millis(200)) {
-                self.take(ended, wave, board);
-            }
-        }
-        while let Ok(ended) = receive.try_recv() {
-            self.take(ended, wave, board);
-        }
-        self.commit(wave)
-    }
-
-    fn work(&self, board: &Board, send: &Sender<Ended>) {
+    fn work(&self, board: &Board, tell: &Sender<Told>) {
         while let Some(ticket) = board.next() {
             let started = Instant::now();
             let job = ticket.job.clone();
@@ -350,14 +207,14 @@ impl Driver<'_> {
                             .into(),
                     })
                 });
-            // The result is sent before the ticket is given back, so that an idle board means
-            // that every result is in the channel.
-            let _ = send.send(Ended {
+            let _ = tell.send(Told::Ended(Ended {
                 job,
+                becomes: None,
                 result,
                 wall: started.elapsed(),
                 cpu: spent.total(),
-            });
+                outside: false,
+            }));
             board.release(&ticket);
         }
     }
@@ -368,6 +225,12 @@ impl Driver<'_> {
             what: DriveError::UnknownKind(kind).to_string(),
             help: "this is a fault in everbench; please report it".into(),
         })?;
+        let Runs::Here(executor) = &entry.runs else {
+            return Err(Failure::Fatal {
+                what: format!("kind `{kind}` is answered by a service, not by a worker"),
+                help: "this is a fault in everbench; please report it".into(),
+            });
+        };
         let facts = self.ledger.facts().map_err(Failure::Transient)?;
         let blob = |digest: Digest| -> Result<Arc<[u8]>, Failure> {
             if let Some((_, bytes)) = job.preimages().iter().find(|(d, _)| *d == digest) {
@@ -386,7 +249,7 @@ impl Driver<'_> {
                 .output(&job.key())
                 .map_err(|e| Failure::Transient(e.to_string()))
         };
-        entry.executor.run(
+        executor.run(
             job,
             &Context {
                 blob: &blob,
@@ -398,11 +261,237 @@ impl Driver<'_> {
     }
 }
 
-struct Ended {
-    job: Job,
-    result: Result<Output, Failure>,
-    wall: Duration,
-    cpu: Duration,
+/// Where the driver's thread sits while a drive lasts.
+struct Desk<'a> {
+    driver: &'a Driver<'a>,
+    board: &'a Board,
+    tell: Sender<Told>,
+    settled: Receiver<Settled>,
+}
+
+impl Desk<'_> {
+    fn steer<T>(
+        &self,
+        db: &mut EngineDb,
+        observer: &mut dyn Observer,
+        adjust: &mut dyn FnMut(&mut EngineDb),
+        root: &mut dyn FnMut(&EngineDb) -> (T, Hold),
+    ) -> Result<Driven<T>, DriveError> {
+        let (driver, board) = (self.driver, self.board);
+        let mut wave = Wave::default();
+        loop {
+            adjust(db);
+            wave.stale = false;
+            let started = Instant::now();
+            let (value, hold) = driver.look(db, &mut wave.failures, root)?;
+            let cost = started.elapsed();
+            wave.hits = db.hits();
+            driver.ledger.remember(db.take_rows());
+            if !hold.corrupt_blobs().is_empty() {
+                wave.open -= board.close();
+                self.forget(&|_| false);
+                while wave.open > 0 {
+                    self.receive(&mut wave)?;
+                }
+                return Err(DriveError::Corrupt(hold.corrupt_blobs().to_vec()));
+            }
+            // A fault ends the command whatever else is run: what runs may end, nothing new starts.
+            let faulty = !hold.faults().is_empty();
+            // What was wanted for a part that is set aside now is wanted no more.
+            if !hold.aside().is_empty() {
+                let wanted = hold.jobs().iter().map(Job::key).collect();
+                for key in board.forget(&wanted) {
+                    wave.known.remove(&key);
+                    wave.open -= 1;
+                }
+                self.forget(&|key| wanted.contains(key));
+            }
+            let lacking = hold.jobs().iter().filter(|job| !is_observation(job));
+            for job in lacking.filter(|_| !faulty) {
+                if !wave.known.contains_key(&job.key()) && !driver.cancel.is_stopping() {
+                    self.queue(job.clone(), &mut wave)?;
+                }
+            }
+            let evaluated = Instant::now();
+            let mut flushed = false;
+            loop {
+                while let Ok(settled) = self.settled.try_recv() {
+                    self.take(settled, &mut wave)?;
+                }
+                if wave.open == 0 && wave.arrived.is_empty() && !wave.stale {
+                    observer.progress(&self.progress(&wave));
+                    return Ok(Driven {
+                        value,
+                        hold,
+                        failures: wave.failures,
+                        executed: wave.executed,
+                        executed_keys: wave.executed_keys,
+                        stopped: driver.cancel.is_stopping(),
+                    });
+                }
+                if faulty || driver.cancel.is_stopping() {
+                    wave.open -= board.drop_queue();
+                    self.forget(&|_| false);
+                }
+                if driver.cancel.is_killed() {
+                    self.abort(&mut wave);
+                }
+                let changed = !wave.arrived.is_empty() || wave.stale;
+                if !changed && !flushed && board.idle() {
+                    flushed = true;
+                    self.services().for_each(|service| service.flush());
+                }
+                if wave.shown.is_none_or(|t| t.elapsed() >= SHOW_EVERY) {
+                    wave.shown = Some(Instant::now());
+                    observer.progress(&self.progress(&wave));
+                }
+                let passed = evaluated.elapsed();
+                let cheap = cost * 20 < passed;
+                // Workers without work are worth an evaluation, but while replies stream in, a
+                // core must not do nothing else.
+                let outside: usize = wave.outside.values().sum();
+                let hungry = board.hungry() && (outside == 0 || cost * 2 < passed);
+                if changed && (hungry || cheap) {
+                    break;
+                }
+                if wave.open > 0 {
+                    self.receive(&mut wave)?;
+                }
+            }
+            let facts = driver.ledger.facts().map_err(DriveError::Store)?;
+            db.arrive(&std::mem::take(&mut wave.arrived), facts);
+        }
+    }
+
+    /// Hands a job to whoever runs its kind.
+    fn queue(&self, job: Job, wave: &mut Wave) -> Result<(), DriveError> {
+        let kind = job.kind().name;
+        let registry = self.driver.registry;
+        let entry = registry.get(kind).ok_or(DriveError::UnknownKind(kind))?;
+        wave.known.entry(job.key()).or_insert(1);
+        wave.open += 1;
+        match &entry.runs {
+            Runs::Here(executor) => {
+                let cores = executor.cores().min(self.driver.cores);
+                self.board.push(job, entry.urgency, cores);
+            }
+            Runs::Outside(service) => {
+                *wave.outside.entry(kind).or_default() += 1;
+                let cancel = self.driver.cancel.clone();
+                let begun = wave.begun.clone();
+                service.take(Order::new(job, cancel, self.tell.clone(), begun));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits a moment for news.
+    fn receive(&self, wave: &mut Wave) -> Result<(), DriveError> {
+        match self.settled.recv_timeout(SHOW_EVERY) {
+            Ok(settled) => self.take(settled, wave),
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Disconnected) => Err(DriveError::Store(
+                "the thread that writes to the store has ended; this is a fault in everbench"
+                    .into(),
+            )),
+        }
+    }
+
+    fn take(&self, settled: Settled, wave: &mut Wave) -> Result<(), DriveError> {
+        let stopping = self.driver.cancel.is_stopping();
+        match settled {
+            Settled::Lost(why) => return Err(DriveError::Store(why)),
+            Settled::Tried => wave.retries += 1,
+            Settled::Kept(all) => {
+                for kept in all {
+                    wave.close(&kept.asked, kept.outside);
+                    wave.keep(kept);
+                }
+            }
+            Settled::Failed {
+                job,
+                failure,
+                outside,
+            } => {
+                wave.close(&job, outside);
+                match failure {
+                    // What a service gives back may be wanted again.
+                    Failure::Cancelled if outside => {
+                        wave.known.remove(&job.key());
+                        wave.stale |= !stopping;
+                    }
+                    Failure::Cancelled => {}
+                    Failure::Transient(why) => {
+                        let tries = wave.known.entry(job.key()).or_insert(1);
+                        if *tries < TRIES && !stopping && !outside {
+                            *tries += 1;
+                            wave.retries += 1;
+                            self.queue(job, wave)?;
+                        } else {
+                            wave.failures.push((job, Failure::Transient(why)));
+                        }
+                    }
+                    failure => wave.failures.push((job, failure)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn services(&self) -> impl Iterator<Item = &Arc<dyn Service>> {
+        self.driver.registry.iter().filter_map(|r| match &r.runs {
+            Runs::Outside(service) => Some(service),
+            Runs::Here(_) => None,
+        })
+    }
+
+    fn forget(&self, keep: &dyn Fn(&Key) -> bool) {
+        self.services().for_each(|service| service.forget(keep));
+    }
+
+    /// Ends what the services do, and waits for them no longer than people like to wait.
+    fn abort(&self, wave: &mut Wave) {
+        match wave.aborted {
+            None => {
+                wave.aborted = Some(Instant::now());
+                self.services().for_each(|service| service.abort());
+            }
+            Some(at) if at.elapsed() >= ABORT_WITHIN => {
+                let left: usize = wave.outside.values().sum();
+                wave.open -= left;
+                wave.outside.clear();
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn progress(&self, wave: &Wave) -> Progress {
+        let (mut queued, mut running) = self.board.tallies();
+        let begun = wave.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        for (kind, n) in &wave.outside {
+            let under_way = begun.get(kind).copied().unwrap_or(0).min(*n as u64);
+            *running.entry(kind).or_default() += under_way;
+            *queued.entry(kind).or_default() += *n as u64 - under_way;
+        }
+        let outside = self.driver.registry.iter();
+        Progress {
+            executed: wave.executed.clone(),
+            queued,
+            running,
+            hits: wave.hits,
+            retries: wave.retries,
+            seconds: wave
+                .time
+                .iter()
+                .map(|(kind, (sum, n))| (*kind, sum / *n as f64))
+                .collect(),
+            outside: outside
+                .filter(|r| matches!(r.runs, Runs::Outside(_)))
+                .map(|r| r.kind.name)
+                .collect(),
+            services: self.services().filter_map(|s| s.status()).collect(),
+        }
+    }
 }
 
 /// What the steering thread remembers between two evaluations.
@@ -410,8 +499,15 @@ struct Ended {
 struct Wave {
     /// Every job ever queued in this drive, with the number of its tries.
     known: HashMap<Key, u32>,
-    done: Vec<Done>,
-    oldest: Option<Instant>,
+    /// How many jobs are queued or run, whose end was not heard of.
+    open: usize,
+    /// Those of them that services have, by kind.
+    outside: BTreeMap<&'static str, usize>,
+    /// Those of these that are under way.
+    begun: Begun,
+    /// True if something was given back that may be wanted again.
+    stale: bool,
+    aborted: Option<Instant>,
     arrived: Vec<(Key, Digest)>,
     failures: Vec<(Job, Failure)>,
     executed: Tally,
@@ -423,191 +519,42 @@ struct Wave {
 }
 
 impl Wave {
-    fn progress(&self, board: &Board) -> Progress {
-        let (queued, running) = board.tallies();
-        let mut executed = self.executed.clone();
-        for done in &self.done {
-            *executed.entry(done.job.kind().name).or_default() += 1;
+    /// A job has ended, one way or another.
+    fn close(&mut self, job: &Job, outside: bool) {
+        if outside {
+            // After an abort nothing is waited for, and what still comes is counted no more.
+            let Some(n) = self.outside.get_mut(job.kind().name).filter(|n| **n > 0) else {
+                return;
+            };
+            *n -= 1;
         }
-        Progress {
-            executed,
-            queued,
-            running,
-            hits: self.hits,
-            retries: self.retries,
-            seconds: self
-                .time
-                .iter()
-                .map(|(kind, (sum, n))| (*kind, sum / *n as f64))
-                .collect(),
+        self.open -= 1;
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        let kind = kept.asked.kind().name;
+        if kept.asked.key() != kept.key {
+            self.known.remove(&kept.asked.key());
         }
+        self.arrived.push((kept.key, kept.output));
+        *self.executed.entry(kind).or_default() += 1;
+        self.executed_keys.insert(kept.key);
+        let time = self.time.entry(kind).or_default();
+        time.0 += kept.seconds;
+        time.1 += 1;
     }
 }
 
-struct Ticket {
-    urgency: i32,
-    job: Job,
-    cores: usize,
-}
-
-impl PartialEq for Ticket {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-impl Eq for Ticket {}
-impl PartialOrd for Ticket {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Ticket {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.urgency
-            .cmp(&other.urgency)
-            .then_with(|| other.job.cmp(&self.job))
-    }
-}
-
-/// The queue, and how many cores are free.
-struct Board {
-    state: Mutex<State>,
-    changed: Condvar,
-    cores: usize,
-}
-
-struct State {
-    queue: BinaryHeap<Ticket>,
-    free: usize,
-    queued: Tally,
-    running: Tally,
-    closed: bool,
-}
-
-impl Board {
-    fn new(cores: usize) -> Self {
-        let state = State {
-            queue: BinaryHeap::new(),
-            free: cores,
-            queued: Tally::new(),
-            running: Tally::new(),
-            closed: false,
-        };
-        Board {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            cores,
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .expect("nothing panics while it holds the board")
-    }
-
-    fn push(&self, job: Job, urgency: i32, cores: usize) {
-        let mut state = self.lock();
-        *state.queued.entry(job.kind().name).or_default() += 1;
-        state.queue.push(Ticket {
-            urgency,
-            job,
-            cores,
-        });
-        drop(state);
-        self.changed.notify_all();
-    }
-
-    /// Takes out of the queue what is not wanted; the keys of what went.
-    fn forget(&self, wanted: &HashSet<Key>) -> Vec<Key> {
-        let mut state = self.lock();
-        let queue = std::mem::take(&mut state.queue).into_vec();
-        let (kept, gone): (Vec<Ticket>, Vec<Ticket>) = queue
-            .into_iter()
-            .partition(|ticket| wanted.contains(&ticket.job.key()));
-        state.queue = kept.into();
-        for ticket in &gone {
-            let queued = state.queued.get_mut(ticket.job.kind().name);
-            *queued.expect("it was queued") -= 1;
-        }
-        gone.iter().map(|ticket| ticket.job.key()).collect()
-    }
-
-    /// Waits for the most urgent job and for as many free cores as it needs.
-    fn next(&self) -> Option<Ticket> {
-        let mut state = self.lock();
-        loop {
-            if state.closed {
-                return None;
-            }
-            // A large job at the head waits for its cores; nothing overtakes it, or it would starve.
-            if state.queue.peek().is_some_and(|t| t.cores <= state.free) {
-                let ticket = state.queue.pop().expect("it was just seen");
-                state.free -= ticket.cores;
-                *state
-                    .queued
-                    .get_mut(ticket.job.kind().name)
-                    .expect("it was queued") -= 1;
-                *state.running.entry(ticket.job.kind().name).or_default() += 1;
-                return Some(ticket);
-            }
-            state = self
-                .changed
-                .wait(state)
-                .expect("nothing panics while it holds the board");
-        }
-    }
-
-    fn release(&self, ticket: &Ticket) {
-        let mut state = self.lock();
-        state.free += ticket.cores;
-        *state
-            .running
-            .get_mut(ticket.job.kind().name)
-            .expect("it was running") -= 1;
-        drop(state);
-        self.changed.notify_all();
-    }
-
-    fn running(&self) -> usize {
-        self.cores - self.lock().free
-    }
-
-    fn idle(&self) -> bool {
-        let state = self.lock();
-        state.queue.is_empty() && state.free == self.cores
-    }
-
-    /// True when workers have less than one job each to go on with.
-    fn hungry(&self) -> bool {
-        self.lock().queue.len() < self.cores
-    }
-
-    fn tallies(&self) -> (Tally, Tally) {
-        let state = self.lock();
-        (state.queued.clone(), state.running.clone())
-    }
-
-    fn drop_queue(&self) {
-        let mut state = self.lock();
-        state.queue.clear();
-        state.queued.clear();
-    }
-
-    fn close(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        state.queue.clear();
-        state.queued.clear();
-        drop(state);
-        self.changed.notify_all();
-    }
-}
-
-struct CloseOnDrop<'a>(&'a Board);
+struct CloseOnDrop<'a>(&'a Desk<'a>);
 
 impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.close();
+        let desk = self.0;
+        desk.board.close();
+        desk.forget(&|_| false);
+        if std::thread::panicking() || desk.driver.cancel.is_killed() {
+            desk.services().for_each(|service| service.abort());
+        }
+        let _ = desk.tell.send(Told::Close);
     }
 }

@@ -12,16 +12,20 @@
 //! Must never happen here: running a job inside a query, reading a clock inside a query, cloning
 //! the database inside a query.
 
+mod board;
 mod db;
 mod driver;
 mod hold;
 mod observe;
 mod registry;
+mod scribe;
+mod service;
 
 pub use db::{Db, EngineDb, Facts, FactsError, Slot};
-pub use driver::{Done, DriveError, Driven, Driver, Ledger, Observer, Progress, Tally};
+pub use driver::{Done, DriveError, Driven, Driver, Ledger, Observer, Progress, Tally, Tried};
 pub use hold::{Broken, Hold, fold};
-pub use registry::{Context, Executor, Failure, Output, Registered, Registry, Spent};
+pub use registry::{Context, Executor, Failure, Output, Registered, Registry, Runs, Spent};
+pub use service::{Order, Service};
 
 #[cfg(test)]
 mod tests;

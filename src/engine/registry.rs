@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::service::Service;
 use crate::cancel::Cancel;
 use crate::digest::Digest;
 use crate::job::{Job, Kind};
@@ -27,6 +28,13 @@ pub enum Failure {
     /// Trying again cannot help until somebody mends something: what, and how.
     Fatal {
         /// What is wrong.
+        what: String,
+        /// The way out.
+        help: String,
+    },
+    /// Not begun, because it could cost more than may be spent: what, and how to go on.
+    Money {
+        /// What is spent, and what is left to do.
         what: String,
         /// The way out.
         help: String,
@@ -82,7 +90,15 @@ pub struct Registered {
     /// those on which many others wait.
     pub urgency: i32,
     /// Who runs it.
-    pub executor: Arc<dyn Executor>,
+    pub runs: Runs,
+}
+
+/// Who runs the jobs of a kind.
+pub enum Runs {
+    /// An executor, on the driver's worker threads.
+    Here(Arc<dyn Executor>),
+    /// A service, beside them.
+    Outside(Arc<dyn Service>),
 }
 
 /// All kinds that can be run, by name.
@@ -95,12 +111,24 @@ impl Registry {
     /// # Panics
     /// If the name is taken: two rooms claim the same kind.
     pub fn add(&mut self, kind: Kind, urgency: i32, executor: Arc<dyn Executor>) {
+        self.insert(kind, urgency, Runs::Here(executor));
+    }
+
+    /// Adds a kind whose jobs wait on others than this machine.
+    ///
+    /// # Panics
+    /// If the name is taken.
+    pub fn add_service(&mut self, kind: Kind, service: Arc<dyn Service>) {
+        self.insert(kind, 0, Runs::Outside(service));
+    }
+
+    fn insert(&mut self, kind: Kind, urgency: i32, runs: Runs) {
         let old = self.0.insert(
             kind.name,
             Registered {
                 kind,
                 urgency,
-                executor,
+                runs,
             },
         );
         assert!(old.is_none(), "kind `{}` is registered twice", kind.name);

@@ -79,8 +79,8 @@ impl Ledger for Memory {
         }
         Ok(())
     }
-    fn attempt(&self, _: &Job, _: bool, _: &str) {
-        self.0.lock().unwrap().attempts += 1;
+    fn attempts(&self, tried: Vec<Tried>) {
+        self.0.lock().unwrap().attempts += tried.len() as u64;
     }
     fn facts(&self) -> Result<Arc<dyn Facts>, String> {
         Ok(Arc::new(Snapshot(self.0.lock().unwrap().clone())))
@@ -426,3 +426,5 @@ fn an_executor_that_panics_is_a_reported_failure() {
 
 #[path = "observe_tests.rs"]
 mod observe;
+#[path = "service_tests.rs"]
+mod service;

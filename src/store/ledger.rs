@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::layout::now_ms;
 use super::{Attempt, Completed, Provenance, Reader, RunTally, Store, StoreError};
 use crate::digest::Digest;
-use crate::engine::{Done, Facts, FactsError, Ledger, Output};
+use crate::engine::{Done, Facts, FactsError, Ledger, Output, Tried};
 use crate::job::{Job, Key};
 
 impl Facts for Reader {
@@ -98,21 +98,25 @@ impl Ledger for StoreLedger {
         Ok(())
     }
 
-    fn attempt(&self, job: &Job, transient: bool, why: &str) {
+    fn attempts(&self, tried: Vec<Tried>) {
+        let now = now_ms();
         self.counted(|tally| {
-            let of = tally.of(job.kind().name);
-            of.transient += u64::from(transient);
-            of.fatal += u64::from(!transient);
+            for one in &tried {
+                let of = tally.of(one.job.kind().name);
+                of.transient += u64::from(one.transient);
+                of.fatal += u64::from(!one.transient);
+            }
         });
-        let attempt = Attempt {
-            key: job.key(),
-            kind: job.kind().name.to_string(),
-            at_ms: now_ms(),
-            transient,
-            why: why.to_string(),
+        let attempt = |one: Tried| Attempt {
+            key: one.job.key(),
+            kind: one.job.kind().name.to_string(),
+            at_ms: now,
+            transient: one.transient,
+            why: one.why,
         };
+        let attempts: Vec<Attempt> = tried.into_iter().map(attempt).collect();
         // A log that cannot be written must not end a run whose results can.
-        let _ = self.store.attempt(attempt);
+        let _ = self.store.attempts(&attempts);
     }
 
     fn cancelled(&self, job: &Job) {
