@@ -465,6 +465,7 @@ fn evaluate_anew(
         reused: BTreeMap::new(),
         stopped: false,
         compiler: String::new(),
+        statement: None,
         world,
     };
     let missing = evaluation.missing.clone();

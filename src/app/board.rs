@@ -5,6 +5,7 @@
 use super::retract::Retracted;
 use crate::ask::Task;
 use crate::engine::{Broken, EngineDb, Facts, Failure, Hold};
+use crate::exec::models::Statement;
 use crate::job::Job;
 use crate::lang::QuerySet;
 use crate::oss::carry::Carried;
@@ -204,6 +205,8 @@ pub struct Evaluation {
     pub stopped: bool,
     /// The compiler's version line.
     pub compiler: String,
+    /// What models over HTTP were asked, and what that cost, if any were.
+    pub statement: Option<Statement>,
     /// The database, to ask more of.
     pub world: World,
 }

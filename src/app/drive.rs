@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::board::{Bench, Board, Evaluation, Plan, World, boards};
 use super::error::{failure_error, fault_of};
+use super::models::follow;
 use super::project::{Answering, Options, cores};
 use super::sources::adoption;
 use super::{App, AppError, TOOL, registry, why};
@@ -16,6 +17,7 @@ use crate::digest::Digest;
 use crate::engine::{
     DriveError, Driven, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry,
 };
+use crate::exec::models::Models;
 use crate::exec::observe;
 use crate::exec::toolchain::Toolchain;
 use crate::job::Job;
@@ -39,6 +41,16 @@ pub(super) struct Drove {
     pub(super) stopped: bool,
 }
 
+/// Who runs what a board lacks.
+#[derive(Clone, Copy)]
+pub(super) struct Executors<'a> {
+    pub(super) registry: &'a Registry,
+    /// The service for completions, which is in the registry too.
+    pub(super) models: &'a Models,
+    /// How many cores the jobs may keep busy together.
+    pub(super) jobs: usize,
+}
+
 /// What a query other than the board is driven with.
 pub(super) struct Ready<'a> {
     pub(super) plan: &'a Plan,
@@ -60,8 +72,8 @@ impl App {
     ) -> Result<T, AppError> {
         let Ready { plan, options, .. } = ready;
         let shop = Arc::new(self.workshop(ready.tools, options, plan)?);
-        let replays = ready.answering.iter().filter_map(|a| a.replay.clone());
-        let registry = registry(&shop, plan, self.sources(plan), replays);
+        let models = self.asks(ready.answering, options)?;
+        let registry = registry(&shop, plan, self.sources(plan), models.clone());
         let reader = self.store.reader()?;
         let mut world = plan.world(&reader);
         let ledger = StoreLedger::new(self.store.clone(), &reader, TOOL);
@@ -72,8 +84,10 @@ impl App {
             cancel: cancel.clone(),
         };
         let query = query(&world);
+        let inputs = world.models.clone();
+        let mut adjust = |db: &mut EngineDb| follow(db, &inputs, &models);
         let driven = driver
-            .drive(&mut world.db, observer, query)
+            .drive_adjusting(&mut world.db, observer, &mut adjust, query)
             .map_err(AppError::Drive)?;
         whole(driven, what)
     }
@@ -82,7 +96,7 @@ impl App {
     pub(super) fn drive(
         &self,
         plan: &Plan,
-        executors: Option<(&Registry, usize)>,
+        executors: Option<Executors<'_>>,
         cancel: &Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Drove, AppError> {
@@ -97,14 +111,17 @@ impl App {
             let scorings = world.scorings.clone();
             let root = |db: &EngineDb| boards(db, &benches, &models, &scorings);
             let result = match executors {
-                Some((registry, jobs)) => {
+                Some(executors) => {
                     let driver = Driver {
-                        registry,
+                        registry: executors.registry,
                         ledger: &ledger,
-                        cores: jobs,
+                        cores: executors.jobs,
                         cancel: cancel.clone(),
                     };
-                    driver.drive(&mut world.db, observer, root).map(|d| {
+                    let inputs = world.models.clone();
+                    let mut adjust = |db: &mut EngineDb| follow(db, &inputs, executors.models);
+                    let driven = driver.drive_adjusting(&mut world.db, observer, &mut adjust, root);
+                    driven.map(|d| {
                         let executed = d
                             .executed
                             .iter()
@@ -234,6 +251,7 @@ impl App {
             reused,
             stopped,
             compiler,
+            statement: None,
             world,
         })
     }

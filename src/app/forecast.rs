@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::board::{Bench, SubjectPlan, World};
 use super::drive::{Drove, Ready};
 use super::error::unusable;
-use super::project::models;
 use super::why::{Last, count};
 use super::{App, AppError, Options};
 use crate::cancel::Cancel;
@@ -109,7 +108,7 @@ impl App {
         cancel: &Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Forecast, AppError> {
-        let answering = models(&self.project, &options.models)?;
+        let answering = self.answering(&options.models)?;
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         if build {

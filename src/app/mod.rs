@@ -11,9 +11,10 @@ use crate::cancel::Cancel;
 use crate::config;
 use crate::digest::Digest;
 use crate::engine::{Failure, Hold, Observer, Registry};
-use crate::exec::answer::{Calibration, Replay, Replays};
+use crate::exec::answer::Calibration;
 use crate::exec::fetch::Sources;
 use crate::exec::libclang::Libclang;
+use crate::exec::models::Models;
 use crate::exec::observe::System;
 use crate::exec::packages::missing;
 use crate::exec::toolchain::Toolchain;
@@ -41,6 +42,7 @@ mod fetch;
 mod forecast;
 mod history;
 mod lock;
+mod models;
 mod portable;
 mod project;
 mod release;
@@ -54,6 +56,7 @@ mod sync;
 mod upstream;
 mod why;
 
+pub use crate::exec::models::{Account, Statement};
 pub use audit::Audited;
 pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
 pub use carry::{AUDITED, Carry};
@@ -61,6 +64,7 @@ pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
 pub use fetch::Fetched;
 pub use forecast::{BrokenForecast, Forecast, Group, ModelForecast, SubjectForecast};
+pub use models::Environment;
 pub use portable::{export_release, export_store, import_store, store_of_export};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};
 pub use release::{
@@ -78,9 +82,9 @@ pub use why::{Explained, State};
 
 use audit::audits;
 use board::{Plan, SubjectPlan};
-use drive::Ready;
+use drive::{Executors, Ready};
 use error::nothing_stored;
-use project::{Answering, compilers, cores, models, trees_dir};
+use project::{Answering, compilers, cores, trees_dir};
 use stored::patiently;
 
 /// The program's name and version, as provenance says it.
@@ -161,7 +165,7 @@ impl App {
         observer: &mut dyn Observer,
     ) -> Result<Evaluation, AppError> {
         let started = Instant::now();
-        let answering = models(&self.project, &options.models)?;
+        let answering = self.answering(&options.models)?;
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
@@ -169,14 +173,22 @@ impl App {
         self.remember_carry(options, &plan.subjects)?;
         // All that was asked for may be there: then no sandbox and no cache is needed.
         let first = self.drive(&plan, None, cancel, observer)?;
+        let mut statement = None;
         let evaluation = if first.hold.is_empty() {
             first
         } else {
             let shop = self.workshop(tools.clone(), options, &plan)?;
-            let replays = answering.iter().filter_map(|a| a.replay.clone());
-            let registry = registry(&Arc::new(shop), &plan, self.sources(&plan), replays);
-            let jobs = options.jobs.unwrap_or_else(cores);
-            self.drive(&plan, Some((&registry, jobs)), cancel, observer)?
+            let models = self.asks(&answering, options)?;
+            let sources = self.sources(&plan);
+            let registry = registry(&Arc::new(shop), &plan, sources, models.clone());
+            let executors = Executors {
+                registry: &registry,
+                models: &models,
+                jobs: options.jobs.unwrap_or_else(cores),
+            };
+            let drove = self.drive(&plan, Some(executors), cancel, observer)?;
+            statement = Some(models.statement());
+            drove
         };
         // Without its source there is nothing to say of a subject, and another run cannot help.
         let no_source = |(job, failure): &&(Job, Failure)| {
@@ -189,7 +201,8 @@ impl App {
             return Err(failure_error(failure));
         }
         let tally = evaluation.tally.clone();
-        let evaluation = self.finish(evaluation, &plan, tools.version)?;
+        let mut evaluation = self.finish(evaluation, &plan, tools.version)?;
+        evaluation.statement = statement.filter(|s| !s.models.is_empty());
         self.count(tally, &evaluation, started.elapsed());
         if evaluation.missing.is_empty() {
             self.keep_history(&evaluation, &plan)?;
@@ -199,7 +212,7 @@ impl App {
 
     /// Gives the rows as far as the store has them; runs nothing.
     pub fn score(&self, options: &Options) -> Result<Evaluation, AppError> {
-        let answering = models(&self.project, &options.models)?;
+        let answering = self.answering(&options.models)?;
         let plan = self.plan(options, &answering, None)?;
         let compiler = self.last_compiler(&plan)?;
         let evaluation = self.drive(&plan, None, &Cancel::new(), &mut ())?;
@@ -218,7 +231,7 @@ impl App {
 
     /// A database with the project's inputs, for queries beside the board. Runs nothing.
     pub fn world(&self, options: &Options) -> Result<World, AppError> {
-        let answering = models(&self.project, &options.models)?;
+        let answering = self.answering(&options.models)?;
         let plan = self.plan(options, &answering, None)?;
         Ok(plan.world(&self.store.reader()?))
     }
@@ -230,7 +243,7 @@ impl App {
         cancel: &Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Vec<Audited>, AppError> {
-        let answering = models(&self.project, &options.models)?;
+        let answering = self.answering(&options.models)?;
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         self.remember_surroundings(&plan, &tools)?;
@@ -483,20 +496,14 @@ fn surrounding_name(subject: &str, what: &str) -> String {
 }
 
 /// Every kind with its executor.
-fn registry(
-    shop: &Arc<Workshop>,
-    plan: &Plan,
-    sources: Sources,
-    replays: impl Iterator<Item = Arc<Replay>>,
-) -> Registry {
+fn registry(shop: &Arc<Workshop>, plan: &Plan, sources: Sources, models: Arc<Models>) -> Registry {
     let mut registry = Registry::default();
     crate::exec::register(&mut registry, shop, sources);
     let calibration = Calibration {
         queries: plan.queries.clone(),
     };
-    let replays = replays.map(|r| (r.revision.clone(), r)).collect();
     registry.add(case::CALIBRATION, 60, Arc::new(calibration));
-    registry.add(ask::COMPLETION, 60, Arc::new(Replays(replays)));
+    registry.add_service(ask::COMPLETION, models);
     debug_assert!(
         registry
             .iter()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{AppError, Carry};
+use super::{AppError, Carry, Environment};
 use crate::config::{self, Config, ModelConfig, RemoteModel, RunConfig, SubjectRef};
 use crate::digest::Digest;
 use crate::exec::answer::Replay;
@@ -42,6 +42,10 @@ pub struct Options {
     pub compiler: Option<String>,
     /// See [`config::SubjectRef::profile`].
     pub profile: Option<String>,
+    /// What models over HTTP may cost in this run, in millionths of a dollar.
+    pub max_cost: Option<u64>,
+    /// Where keys come from.
+    pub environment: Environment,
     /// How many jobs run at once; the number of cores when absent.
     pub jobs: Option<usize>,
     /// Whether iterations of an earlier commit are kept.
@@ -222,7 +226,6 @@ fn read_manifest(
 pub(super) struct Answering {
     pub(super) spec: Arc<ModelSpec>,
     pub(super) replay: Option<Arc<Replay>>,
-    #[expect(dead_code, reason = "nothing sends yet")]
     pub(super) remote: Option<Arc<RemoteModel>>,
 }
 

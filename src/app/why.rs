@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::board::{Bench, World};
 use super::drive::Drove;
 use super::error::{broken, unusable};
-use super::project::models;
 use super::{App, AppError, Options};
 use crate::cancel::Cancel;
 use crate::digest::Digest;
@@ -164,7 +163,7 @@ impl App {
     /// # Errors
     /// Those of a plan; [`AppError::Input`] if nothing is called so, or nothing was run yet.
     pub fn why(&self, options: &Options, id: &str) -> Result<Vec<Explained>, AppError> {
-        let answering = models(&self.project, &options.models)?;
+        let answering = self.answering(&options.models)?;
         let tools = self.tools(options)?;
         let plan = self.plan(options, &answering, Some(&tools))?;
         let Drove { world, boards, .. } = self.drive(&plan, None, &Cancel::new(), &mut ())?;

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 
-use crate::app::{AUDITED, AppError, Carry, Options};
+use crate::app::{AUDITED, AppError, Carry, Environment, Options};
 use crate::cancel::Cancel;
 use crate::engine::{DriveError, Hold};
 use crate::oss::inputs::Scoring;
@@ -31,6 +31,8 @@ pub mod exit {
     pub const MOVED: u8 = 7;
     /// `release verify`: something is not as it was frozen.
     pub const NOT_REPRODUCED: u8 = 8;
+    /// What models may cost is spent; what was answered is kept.
+    pub const MONEY: u8 = 9;
     /// Something is still missing; running again goes on.
     pub const INCOMPLETE: u8 = 75;
 }
@@ -38,7 +40,8 @@ pub mod exit {
 /// Shown by `--help`.
 pub const EXIT_HELP: &str = "Exit codes: 0 done, 1 fault, 2 usage, 3 bad input file, 4 the machine lacks \
 something, 5 the unchanged subject does not build or test, 6 an audit found a difference, \
-7 upstream has something new (sync --check), 8 a release is not reproduced (release verify), 75 incomplete, or another process writes to the store (run again to go on).";
+7 upstream has something new (sync --check), 8 a release is not reproduced (release verify), \
+9 the money that may be spent is spent, 75 incomplete, or another process writes to the store (run again to go on).";
 
 /// Why a command ended early.
 pub enum CliError {
@@ -181,6 +184,17 @@ pub struct EvaluationArgs {
     pub penalty: Option<f64>,
 }
 
+/// An amount of dollars, in millionths.
+pub fn usd(text: &str) -> Result<u64, String> {
+    let amount = text.strip_prefix('$').unwrap_or(text);
+    let (whole, part) = amount.split_once('.').unwrap_or((amount, ""));
+    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    let parsed = (digits(whole) && digits(part) && part.len() <= 6 && !amount.is_empty())
+        .then(|| format!("{whole}{part:0<6}").parse().ok())
+        .flatten();
+    parsed.ok_or_else(|| "an amount of dollars such as 2.50 is expected".to_string())
+}
+
 fn points(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(p) if p.is_finite() && p >= 0.0 => Ok(p),
@@ -280,6 +294,8 @@ pub fn options(evaluation: &EvaluationArgs, execution: Option<&ExecutionArgs>) -
         compiler: execution.and_then(|e| e.compiler.clone()),
         jobs: execution.and_then(|e| e.jobs).map(usize::from),
         carry: Carry::AsLastRun,
+        max_cost: None,
+        environment: Environment(Some(|name| std::env::var(name).ok())),
     }
 }
 

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use super::common::{
     CarryArgs, CliResult, EvaluationArgs, ExecutionArgs, Format, cancel_on_signals, colour, exit,
-    options, print,
+    options, print, usd,
 };
 use super::progress::{Reporter, duration};
-use crate::app::{App, AppError, Evaluation, Options};
+use crate::app::{App, AppError, Evaluation, Options, Statement};
+use crate::ask::prices::dollars;
 use crate::report::{self, Leaderboard, Style};
 
 /// Ask, build, test and score: run what is missing, show the leaderboard.
@@ -20,6 +21,10 @@ pub struct Args {
     execution: ExecutionArgs,
     #[command(flatten)]
     carry: CarryArgs,
+    /// What models over HTTP may cost in this run, in dollars. Before each request it is checked
+    /// that the most it can cost is left; what is not asked stays missing.
+    #[arg(long, value_name = "USD", value_parser = usd)]
+    max_cost: Option<u64>,
     /// How the leaderboard is shown.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -34,6 +39,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let app = App::open_to_run(dir)?;
     let options = Options {
         carry: args.carry.carry()?,
+        max_cost: args.max_cost,
         ..options(&args.evaluation, Some(&args.execution))
     };
     if !args.quiet {
@@ -47,6 +53,9 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     reporter.finish();
     let evaluation = result?;
     let board = board(&app, &options, &evaluation)?;
+    if let Some(statement) = &board.asked {
+        tell_asked(statement, &board);
+    }
     match args.format {
         Format::Json => print(&json(&board))?,
         Format::Text if board.subjects.is_empty() => {}
@@ -123,10 +132,53 @@ pub fn code(board: &Leaderboard) -> u8 {
     }
     if !board.baseline_broken.is_empty() {
         exit::BASELINE
+    } else if board.asked.as_ref().is_some_and(|asked| asked.out_of_money) {
+        exit::MONEY
     } else if board.missing.is_empty() {
         exit::OK
     } else {
         exit::INCOMPLETE
+    }
+}
+
+/// Says what models over HTTP were asked, what that cost, and what people should know of it.
+fn tell_asked(statement: &Statement, board: &Leaderboard) {
+    for event in &statement.events {
+        eprintln!("{event}");
+    }
+    for account in statement.models.iter().filter(|a| a.counts.requests > 0) {
+        let counts = &account.counts;
+        let mut line = format!(
+            "asked {}: {} replies, {} tokens in ({} cached), {} out ({} thinking)",
+            account.model,
+            counts.replies,
+            counts.input_tokens,
+            counts.cached_input_tokens,
+            counts.output_tokens,
+            counts.reasoning_tokens,
+        );
+        match counts.micro_usd {
+            Some(cost) => line.push_str(&format!(", {}", dollars(cost))),
+            None => line.push_str(", price not known"),
+        }
+        if counts.failed > 0 {
+            line.push_str(&format!(", {} attempts failed", counts.failed));
+        }
+        if counts.without_usage > 0 {
+            line.push_str(&format!(
+                ", {} replies without a count of tokens",
+                counts.without_usage
+            ));
+        }
+        eprintln!("{line}");
+    }
+    if statement.out_of_money {
+        let left = board.missing.get(crate::ask::COMPLETION.name).copied();
+        eprintln!(
+            "the money is at its end: {} spent in this run, {} requests left to ask\n  help: run again with a higher `--max-cost`, or raise the model's `max-cost`; what was answered is kept",
+            dollars(statement.micro_usd),
+            left.unwrap_or(0)
+        );
     }
 }
 

@@ -74,6 +74,8 @@ pub struct ModelConfig {
     pub timeout: Option<u32>,
     /// The name in the price table, where it is not `PROVIDER/ID`.
     pub price: Option<String>,
+    /// What its replies may cost in all runs, in dollars.
+    pub max_cost: Option<f64>,
 }
 
 /// What a header says.
@@ -136,6 +138,8 @@ pub struct RemoteModel {
     pub timeout: Duration,
     /// The name in the price table.
     pub price: String,
+    /// What its replies may cost in all runs, in millionths of a dollar.
+    pub max_cost: Option<u64>,
 }
 
 /// How long a request may take where nothing is said: models that think take minutes.
@@ -215,6 +219,7 @@ impl ModelConfig {
             timeout: self
                 .timeout
                 .map_or(TIMEOUT, |s| Duration::from_secs(s.into())),
+            max_cost: self.max_cost()?,
             price: match (&self.price, preset) {
                 (Some(name), _) => name.clone(),
                 (None, Some(preset)) => format!("{}/{id}", preset.name),
@@ -250,6 +255,7 @@ impl ModelConfig {
             ("batch", self.batch.is_some()),
             ("timeout", self.timeout.is_some()),
             ("price", self.price.is_some()),
+            ("max-cost", self.max_cost.is_some()),
         ];
         all.into_iter()
             .filter(|(_, is)| *is)
@@ -340,6 +346,18 @@ impl ModelConfig {
             (None, None) => Ok(preset
                 .and_then(|p| p.key_env.clone())
                 .map_or(KeySource::None, KeySource::Env)),
+        }
+    }
+
+    fn max_cost(&self) -> Result<Option<u64>, String> {
+        match self.max_cost {
+            None => Ok(None),
+            Some(dollars) if (0.0..=1e9).contains(&dollars) => {
+                Ok(Some((dollars * 1e6).round() as u64))
+            }
+            Some(dollars) => Err(self.wrong(format!(
+                "`max-cost` is {dollars}: give dollars, such as 2.50"
+            ))),
         }
     }
 

@@ -467,7 +467,13 @@ impl Desk<'_> {
 
     fn progress(&self, wave: &Wave) -> Progress {
         let (mut queued, mut running) = self.board.tallies();
-        let begun = wave.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        // Services answer orders while they hold locks of their own: none is held here when they
+        // are asked for their status.
+        let begun = wave
+            .begun
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for (kind, n) in &wave.outside {
             let under_way = begun.get(kind).copied().unwrap_or(0).min(*n as u64);
             *running.entry(kind).or_default() += under_way;

@@ -288,35 +288,23 @@ fn in_line(e: &serde_json::Error) -> String {
     e.to_string().replace(" at line 1 column ", " at column ")
 }
 
-/// Runs jobs of kind `ask/completion` from replay files, by model revision.
-pub struct Replays(pub BTreeMap<String, Arc<Replay>>);
-
-impl Executor for Replays {
-    fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
-        let request =
-            Request::of_job(job, |d| (context.blob)(d).ok()).map_err(|e| Failure::Fatal {
-                what: e.to_string(),
-                help: "this is a fault in everbench; please report it".into(),
-            })?;
-        let Some(replay) = self.0.get(&request.model) else {
-            return Err(Failure::Fatal {
-                what: format!("nothing answers for model `{}`", request.model),
-                help: "add it to `everbench.toml`".into(),
-            });
-        };
-        match replay.replies.get(&request.prompt_digest()) {
-            Some(reply) => Ok(Output {
-                bytes: reply.encode(),
-                blobs: vec![],
-            }),
-            None => Err(Failure::Fatal {
-                what: format!(
-                    "{} has no reply to a prompt of this run: it was recorded for other functions or with another prompt template",
-                    replay.path.display()
-                ),
-                help: "record replies to the output of `everbench prompts`, or leave the model out"
-                    .into(),
-            }),
-        }
+/// What a recording has for a request.
+///
+/// # Errors
+/// [`Failure::Fatal`] if it has nothing.
+pub fn replayed(replay: &Replay, request: &Request) -> Result<Output, Failure> {
+    match replay.replies.get(&request.prompt_digest()) {
+        Some(reply) => Ok(Output {
+            bytes: reply.encode(),
+            blobs: vec![],
+        }),
+        None => Err(Failure::Fatal {
+            what: format!(
+                "{} has no reply to a prompt of this run: it was recorded for other functions or with another prompt template",
+                replay.path.display()
+            ),
+            help: "record replies to the output of `everbench prompts`, or leave the model out"
+                .into(),
+        }),
     }
 }

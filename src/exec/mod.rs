@@ -18,7 +18,7 @@
 //! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests, with `writable`
 //! - `libclang`, asked in `libclang_worker`: the functions that a compiler sees
 //! - `warnings`: what the compiler says of a variant that compiles; `coverage`: what tests execute
-//! - `fetch`, `answer`: sources, and models without a network
+//! - `fetch`, `answer`: sources, and models without a network; `models`: those over HTTP
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 pub mod answer;
@@ -32,6 +32,7 @@ pub mod fetch;
 pub mod footprint;
 pub mod libclang;
 pub mod libclang_worker;
+pub mod models;
 pub mod observe;
 mod opens;
 pub mod packages;

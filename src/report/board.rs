@@ -8,7 +8,7 @@ use super::aggregate::{AggregateRow, aggregate_rows};
 use super::carry::{CarrySummary, StaleRow, carry_summary, stale_row};
 use super::history::RetiredRow;
 use super::upstream::BrokenSubject;
-use crate::app::{AppError, Evaluation, Retracted, RowResult, SubjectBoard};
+use crate::app::{AppError, Evaluation, Retracted, RowResult, Statement, SubjectBoard};
 use crate::ask::{Shows, Task};
 use crate::config::ScoreConfig;
 use crate::oss::baseline;
@@ -43,6 +43,9 @@ pub struct Leaderboard {
     pub reused: BTreeMap<String, u64>,
     /// Definitions that are not in a population, by reason, over all subjects.
     pub excluded: BTreeMap<String, u64>,
+    /// What this command asked of models over HTTP, and what that cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Statement>,
     /// Jobs that the rows lack, by kind.
     pub missing: BTreeMap<String, u64>,
     /// Why, each reason once.
@@ -347,6 +350,7 @@ pub fn leaderboard(
         baseline_broken,
         executed: evaluation.executed.clone(),
         reused: evaluation.reused.clone(),
+        asked: evaluation.statement.clone(),
         excluded,
         missing: evaluation.missing.clone(),
         problems,

@@ -18,7 +18,6 @@ pub use record::{Record, RecordSubject};
 use super::board::{Evaluation, Plan, World, boards};
 use super::drive::{evaluation_lines, uses};
 use super::error::{broken, fault_of, unusable};
-use super::project::models;
 use super::retract::{Retracted, of_keys, retracted_keys, retractions};
 use super::{App, AppError, Carry, Options, TOOL};
 use crate::digest::Digest;
@@ -107,6 +106,7 @@ fn look(
             reused,
             stopped: false,
             compiler: compiler.to_string(),
+            statement: None,
             world,
         },
         lists,
@@ -142,7 +142,7 @@ impl App {
                 "there is a release `{name}` already, and a release is never changed\n  help: take another name; `everbench release show {name}` shows the one there is"
             )));
         }
-        let answering = models(&self.project, &options.models)?;
+        let answering = self.answering(&options.models)?;
         let plan = self.plan(options, &answering, None)?;
         let compiler = self.last_compiler(&plan)?;
         let leaves = Leaves::new(&reader, None);

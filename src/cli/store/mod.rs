@@ -36,6 +36,12 @@ enum Command {
         #[arg(long)]
         kind: Option<String>,
     },
+    /// Runs and requests that gave nothing, the last first: when, which job, and why.
+    Attempts {
+        /// At most this many.
+        #[arg(long, value_name = "N", default_value = "50")]
+        last: usize,
+    },
     /// The work order and the provenance of one job, as JSON.
     Job {
         /// Its key, or as many of its first digits as name one.
@@ -76,6 +82,23 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 out.push_str(&format!(
                     "{} {} {}\n",
                     listed.key, listed.kind, listed.output
+                ));
+            }
+            print(&out)?;
+        }
+        Command::Attempts { last } => {
+            let store = store_to_look(dir)?;
+            let mut out = String::new();
+            for attempt in store.reader()?.recent_attempts(*last)? {
+                let at = crate::date::time((attempt.at_ms / 1000).cast_signed());
+                let kind = match attempt.transient {
+                    true => "to try again",
+                    false => "to mend",
+                };
+                let why = attempt.why.replace('\n', " ");
+                out.push_str(&format!(
+                    "{at} {} {} {kind}: {why}\n",
+                    attempt.kind, attempt.key
                 ));
             }
             print(&out)?;
