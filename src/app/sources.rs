@@ -1,5 +1,6 @@
 //! From what a manifest says of its source to what an evaluation starts from: a directory is read
-//! into the store, a revision is looked up and locked, everything else is left to a job.
+//! into the store, a revision or a version that is followed is looked up and locked, everything else is
+//! left to a job.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use crate::oss::inputs::Origin;
 use crate::oss::{artifact, jobs};
 use crate::source::{self, Git, SourceError};
 use crate::store::{Completed, Provenance};
-use crate::subject::{GitSource, Manifest, Source, is_commit};
+use crate::subject::{GitSource, Manifest, Pin, Source, is_commit};
 
 impl App {
     /// The subject's manifest with a source that identifies its content, and where that is. Unless
@@ -46,6 +47,12 @@ impl App {
                     revision: commit,
                     ..git.clone()
                 });
+                Ok((Arc::new(pinned), Origin::Manifest))
+            }
+            source if source.followed().is_some() => {
+                let pin = self.pin(subject, running)?;
+                let mut pinned = Manifest::clone(&manifest);
+                pinned.source = source.at(&pin);
                 Ok((Arc::new(pinned), Origin::Manifest))
             }
             _ => Ok((manifest, Origin::Manifest)),
@@ -78,6 +85,43 @@ impl App {
             .map_err(SourceError::from)?;
         lock.set(name, git, &commit)?;
         Ok(commit)
+    }
+
+    /// The version that is meant by one that is followed: the locked one, or the newest one now, which
+    /// is locked.
+    fn pin(&self, subject: &ProjectSubject, running: bool) -> Result<Pin, AppError> {
+        let (name, source) = (&subject.manifest.name, &subject.manifest.source);
+        let mut lock = Lock::read(&self.project.dir)?;
+        if let Some(pin) = lock.pin(name, source) {
+            return Ok(pin.clone());
+        }
+        if !running {
+            return Err(AppError::Input(format!(
+                "{} is not in {} yet\n  help: `everbench run` looks it up",
+                followed(source),
+                lock::FILE
+            )));
+        }
+        let pin = self.newest(subject)?;
+        lock.set_pin(name, source, &pin)?;
+        Ok(pin)
+    }
+
+    /// The newest version that a subject follows.
+    pub(super) fn newest(&self, subject: &ProjectSubject) -> Result<Pin, SourceError> {
+        let private = self.private();
+        // Its name does not count, so any place does if this one cannot be used.
+        let scratch = std::fs::create_dir_all(&private)
+            .and_then(|()| tempfile::tempdir_in(&private))
+            .or_else(|_| tempfile::tempdir())
+            .map_err(SourceError::Folder)?;
+        let place = source::Place {
+            manifest: &subject.manifest_dir,
+            private: &private,
+            scratch: scratch.path(),
+        };
+        let found = source::newest(&subject.manifest.source, place)?;
+        Ok(found.expect("only sources that follow a version get here"))
     }
 
     /// Where mirrors and package lists are kept between runs.
@@ -118,6 +162,14 @@ impl App {
             }])?;
         }
         Ok(digest)
+    }
+}
+
+/// What is followed, in words: `version 1.7.* of debian cjson`.
+pub(super) fn followed(source: &Source) -> String {
+    match source.followed() {
+        Some(f) => format!("version {} of {} {}", f.version, f.from, f.name),
+        None => source.label(),
     }
 }
 

@@ -10,7 +10,8 @@ use crate::report;
 /// Look up where upstream is now and follow it; `plan` then says what that costs.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Change nothing; leave with 7 if there is something new, with 0 if there is not.
+    /// Change nothing; leave with 7 if there is something new, with 0 if there is not, with 75 if
+    /// upstream cannot be asked now.
     #[arg(long)]
     check: bool,
     /// Only this subject of several; may be given several times.
@@ -38,10 +39,15 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                         Moved::Pinned => (None, None),
                         Moved::Same(is) => (Some(is), Some(is)),
                         Moved::New(was, is) => (was.as_ref(), Some(is)),
+                        Moved::Unknown(was, _) => (Some(was), None),
+                    };
+                    let why = match &s.moved {
+                        Moved::Unknown(_, why) => Some(why),
+                        _ => None,
                     };
                     serde_json::json!({
                         "subject": s.subject, "follows": s.follows, "state": s.moved.name(),
-                        "old": old, "new": new, "last_good": s.last_good,
+                        "old": old, "new": new, "why": why, "last_good": s.last_good,
                         "baseline_broken": s.broken.as_ref().map(|b| {
                             serde_json::json!({ "commit": b.commit, "what": b.what, "help": b.help })
                         }),
@@ -60,6 +66,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                     Moved::Same(is) => format!("still {is}"),
                     Moved::New(None, is) => format!("now {is}"),
                     Moved::New(Some(was), is) => format!("now {is}, was {was}"),
+                    Moved::Unknown(was, why) => format!("goes on with {was}, as locked: {why}"),
                 };
                 out.push_str(&format!("{}: {}: {said}\n", s.subject, s.follows));
                 if let Some(broken) = &s.broken {
@@ -74,9 +81,11 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             print(&out)?;
         }
     }
-    let new = synced.iter().any(|s| matches!(s.moved, Moved::New(..)));
-    Ok(match args.check && new {
-        true => exit::MOVED,
-        false => exit::OK,
+    let any = |is: fn(&Moved) -> bool| synced.iter().any(|s| is(&s.moved));
+    Ok(match args.check {
+        true if any(|moved| matches!(moved, Moved::New(..))) => exit::MOVED,
+        // Who only asks whether there is something new has no answer.
+        true if any(|moved| matches!(moved, Moved::Unknown(..))) => exit::INCOMPLETE,
+        _ => exit::OK,
     })
 }

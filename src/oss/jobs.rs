@@ -30,6 +30,7 @@ pub fn source(manifest: &Manifest) -> Result<Job, Hold> {
         let what = match why {
             Unidentified::Directory => "the subject's directory was not read",
             Unidentified::Revision => "the subject's revision was not resolved",
+            Unidentified::Version => "the subject's version was not resolved",
         };
         Hold::broken(what, "this is a fault in everbench; please report it")
     })?;

@@ -83,6 +83,8 @@ pub struct Record {
     pub version: String,
     /// The format of its files.
     pub format: String,
+    /// SHA-256 of the `.dsc` file, if the index has it.
+    pub dsc: Option<String>,
 }
 
 /// The records of `package` in what `apt-cache showsrc` prints, each once.
@@ -99,12 +101,25 @@ pub fn records(printed: &str, package: &str) -> Vec<Record> {
         let record = Record {
             version: field("Version").unwrap_or_default().to_string(),
             format: field("Format").unwrap_or("1.0").to_string(),
+            dsc: dsc(stanza),
         };
         if !found.contains(&record) {
             found.push(record);
         }
     }
     found
+}
+
+/// The checksum of the `.dsc` file in a record: of the lines below `Checksums-Sha256`, the last word is
+/// the file's name.
+fn dsc(stanza: &str) -> Option<String> {
+    let mut lines = stanza
+        .lines()
+        .skip_while(|l| !l.starts_with("Checksums-Sha256:"));
+    lines.next()?;
+    let own = lines.take_while(|l| l.starts_with(' '));
+    let mut found = own.filter(|l| l.ends_with(".dsc"));
+    found.next()?.split_whitespace().next().map(str::to_string)
 }
 
 #[cfg(test)]
@@ -154,12 +169,15 @@ mod tests {
     #[test]
     fn records_are_those_of_the_package_itself() {
         let printed = "Package: x\nVersion: 1-1\nFormat: 3.0 (quilt)\n\nPackage: x\nVersion: 1-1\n\
-                       Format: 3.0 (quilt)\n\nPackage: y\nBinary: x\nVersion: 9\n\nPackage: x\nVersion: 2\n";
+                       Format: 3.0 (quilt)\n\nPackage: y\nBinary: x\nVersion: 9\n\nPackage: x\nVersion: 2\n\
+                       Files:\n 11 5 x_2.dsc\nChecksums-Sha256:\n aa 9 x_2.tar.gz\n bb 5 x_2.dsc\nHomepage: h\n";
         let found = records(printed, "x");
         let all: Vec<(&str, &str)> = found
             .iter()
             .map(|r| (r.version.as_str(), r.format.as_str()))
             .collect();
         assert_eq!(all, [("1-1", "3.0 (quilt)"), ("2", "1.0")]);
+        let sums: Vec<Option<&str>> = found.iter().map(|r| r.dsc.as_deref()).collect();
+        assert_eq!(sums, [None, Some("bb")]);
     }
 }

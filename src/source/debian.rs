@@ -22,7 +22,7 @@ const QUILT: &str = ".pc";
 const FORMATS: [&str; 3] = ["1.0", "3.0 (native)", "3.0 (quilt)"];
 
 /// Apt locks its folders; a second command would fail instead of waiting.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+pub(super) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// How apt is run.
 #[derive(Clone, Debug)]
@@ -97,7 +97,8 @@ pub enum DebianError {
     /// The package is not the one the manifest pins.
     #[error(
         "the .dsc file of {package} has SHA-256 {found}, but the subject's manifest says \
-         {expected}: either the manifest is wrong or this is another archive's package"
+         {expected} (or everbench.lock, of a version that is followed): either that is wrong or this is \
+         another archive's package"
     )]
     Checksum {
         /// Name and version.
@@ -156,7 +157,7 @@ impl DebianError {
 }
 
 /// What apt says when it did not get through.
-const NETWORK: [&str; 9] = [
+pub(super) const NETWORK: [&str; 9] = [
     "Could not resolve",
     "Temporary failure",
     "Could not connect",
@@ -221,7 +222,7 @@ impl Apt {
         }
     }
 
-    fn apt(&self, program: &str) -> Command {
+    pub(super) fn apt(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
             .env("LC_ALL", "C")
@@ -231,7 +232,7 @@ impl Apt {
     }
 
     /// Writes the private configuration and gives its path.
-    fn prepare(&self) -> Result<PathBuf, DebianError> {
+    pub(super) fn prepare(&self) -> Result<PathBuf, DebianError> {
         fs::create_dir_all(&self.private).map_err(folder(&self.private))?;
         let private = self.private.canonicalize().map_err(folder(&self.private))?;
         for name in ["state/lists/partial", "cache/archives/partial", "parts"] {
@@ -327,20 +328,14 @@ impl Apt {
             return Ok(record.clone());
         }
         // Apt goes on without an archive that it did not reach, which may be the one.
-        let complaint = String::from_utf8_lossy(&updated.stderr);
-        let complaint = |words: &[&str]| {
-            let mut lines = complaint.lines();
-            let said = lines.find(|l| words.iter().any(|w| l.contains(w)));
-            said.map(|l| l.trim_start_matches(['W', 'E', ':', ' ']).to_string())
-        };
-        if let (Some(said), Some(_)) = (complaint(&NETWORK), &source.version) {
+        if let (Some(said), Some(_)) = (complaint(&updated, &NETWORK), &source.version) {
             return Err(DebianError::Network {
                 package: package.to_string(),
                 said,
             });
         }
         if known.is_empty() {
-            let said = complaint(&["E: ", "Failed to fetch"]);
+            let said = complaint(&updated, &["E: ", "Failed to fetch"]);
             return Err(DebianError::NoSuchPackage {
                 name: source.name.clone(),
                 said: said.map(|s| format!(". Apt says: {s}")).unwrap_or_default(),
@@ -357,7 +352,7 @@ impl Apt {
         })
     }
 
-    fn update(&self, conf: &Path) -> Result<Output, DebianError> {
+    pub(super) fn update(&self, conf: &Path) -> Result<Output, DebianError> {
         let mut command = self.apt("apt-get");
         command.arg("-c").arg(conf).args(["-q", "update"]);
         command.output().map_err(|error| DebianError::NoApt {
@@ -366,7 +361,12 @@ impl Apt {
         })
     }
 
-    fn records(&self, conf: &Path, name: &str, package: &str) -> Result<Vec<Record>, DebianError> {
+    pub(super) fn records(
+        &self,
+        conf: &Path,
+        name: &str,
+        package: &str,
+    ) -> Result<Vec<Record>, DebianError> {
         let mut command = self.apt("apt-cache");
         command.arg("-c").arg(conf);
         command.args(["-q", "showsrc", "--only-source", name]);
@@ -485,6 +485,14 @@ impl Apt {
     }
 }
 
+/// The first line with one of these words of what apt complained about.
+pub(super) fn complaint(output: &Output, words: &[&str]) -> Option<String> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let mut lines = said.lines();
+    let found = lines.find(|l| words.iter().any(|w| l.contains(w)));
+    found.map(|l| l.trim_start_matches(['W', 'E', ':', ' ']).to_string())
+}
+
 /// Read by apt after all other configuration, which stays in force for proxies and the like. What
 /// the machine runs after an update is for its own package lists; as root, apt would not get into
 /// folders that are closed to its own user.
@@ -526,7 +534,7 @@ fn others(offered: &str) -> String {
 /// Said in place of versions when there is none.
 const NO_VERSION: &str = "none";
 
-fn offered(known: &[Record]) -> String {
+pub(super) fn offered(known: &[Record]) -> String {
     let mut versions: Vec<&str> = known.iter().map(|r| r.version.as_str()).collect();
     versions.dedup();
     match versions[..] {
@@ -535,7 +543,7 @@ fn offered(known: &[Record]) -> String {
     }
 }
 
-fn failed(program: &'static str, package: &str, said: &str) -> DebianError {
+pub(super) fn failed(program: &'static str, package: &str, said: &str) -> DebianError {
     let said: Vec<&str> = said
         .lines()
         .map(str::trim)

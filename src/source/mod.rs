@@ -7,6 +7,7 @@
 //! - [`write`]: writing a snapshot out.
 //! - [`directory`], [`registry`] (crates), [`git`], [`debian`] with [`apt`], [`sdist`], [`tarball`]:
 //!   one file per kind of source. docs/extending.md tells how to add one.
+//! - [`newest`]: the newest version of a package that is followed.
 //! - `collect`, `archive`, `download`: what several of them need.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
@@ -17,6 +18,7 @@ pub mod debian;
 pub mod directory;
 pub mod download;
 pub mod git;
+pub mod newest;
 pub mod registry;
 pub mod sdist;
 pub mod snapshot;
@@ -30,6 +32,7 @@ pub use debian::{Apt, DebianError};
 pub use directory::{Limits, ReadError, read_directory};
 pub use download::DownloadError;
 pub use git::{Git, GitError};
+pub use newest::newest;
 pub use registry::{CrateError, Fetcher};
 pub use sdist::{Index, SdistError};
 pub use snapshot::{BadSnapshot, FileEntry, Snapshot, Tree};
@@ -59,6 +62,9 @@ pub enum SourceError {
     /// From an archive.
     #[error(transparent)]
     Tarball(#[from] TarballError),
+    /// A folder for looking something up could not be made.
+    #[error("cannot make a temporary folder: {0}")]
+    Folder(std::io::Error),
 }
 
 impl SourceError {
@@ -67,6 +73,7 @@ impl SourceError {
         match self {
             SourceError::Crate(e) => matches!(e, CrateError::Network { .. }),
             SourceError::Read(_) => false,
+            SourceError::Folder(_) => true,
             SourceError::Git(e) => e.is_transient(),
             SourceError::Debian(e) => e.is_transient(),
             SourceError::Sdist(e) => e.is_transient(),
@@ -108,7 +115,7 @@ pub struct Place<'a> {
     pub scratch: &'a Path,
 }
 
-/// The tree of a manifest's `[source]`. A git revision must be a commit by now.
+/// The tree of a manifest's `[source]`. A git revision must be a commit by now, a version an exact one.
 pub fn fetch(source: &Source, place: Place<'_>) -> Result<Tree, SourceError> {
     match source {
         Source::Crate(s) => Ok(Fetcher::default().fetch(s, place.scratch)?),

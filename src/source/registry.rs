@@ -19,6 +19,10 @@ use super::hex;
 use super::snapshot::Tree;
 use crate::subject::{CrateSource, Globs};
 
+/// What the package is called that depends on the crate.
+pub(super) const FETCH: &str = "everbench-fetch";
+/// What cargo says before the versions that there are, when none of them is meant.
+pub(super) const CANDIDATES: &str = "candidate versions found";
 /// What cargo writes beside an unpacked crate.
 const CHECKSUMS: &str = ".cargo-checksum.json";
 
@@ -77,8 +81,9 @@ pub enum CrateError {
     },
     /// The registry's crate is not the one the manifest pins.
     #[error(
-        "{krate} has checksum {found}, but the subject's manifest says {expected}: either the \
-         manifest is wrong or this is not the crate its author used"
+        "{krate} has checksum {found}, but the subject's manifest says {expected} (or \
+         everbench.lock, of a version that is followed): either that is wrong or this is not the crate \
+         that was meant"
     )]
     Checksum {
         /// Name and version.
@@ -127,17 +132,21 @@ pub enum CrateError {
     },
 }
 
+/// A `Cargo.lock`, as far as it is of use here.
 #[derive(Deserialize)]
-struct Lock {
+pub(super) struct Lock {
     #[serde(default)]
-    package: Vec<Locked>,
+    pub(super) package: Vec<Locked>,
 }
 
+/// A package of it.
 #[derive(Deserialize)]
-struct Locked {
-    name: String,
-    version: String,
-    checksum: Option<String>,
+pub(super) struct Locked {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) checksum: Option<String>,
+    #[serde(default)]
+    pub(super) dependencies: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -165,27 +174,37 @@ impl Fetcher {
 
     /// Unpacks the crate and what it depends on below `scratch`.
     fn vendor(&self, source: &CrateSource, krate: &str, scratch: &Path) -> Result<(), CrateError> {
-        prepare(source, scratch)?;
+        let exact = format!("={}", source.version);
+        prepare(&source.name, &exact, scratch)?;
         // What was downloaded before is as good, and needs no network.
-        let offline = self.run(scratch, &["--offline"])?;
+        // A registry that stands for the usual one on this machine does so here too.
+        let vendor = [
+            "vendor",
+            "--versioned-dirs",
+            "--respect-source-config",
+            "vendor",
+        ];
+        let offline = self.cargo(scratch, &[&vendor[..], &["--offline"]].concat())?;
         if offline.status.success() {
             return Ok(());
         }
-        prepare(source, scratch)?;
-        let online = self.run(scratch, &[])?;
+        prepare(&source.name, &exact, scratch)?;
+        let online = self.cargo(scratch, &vendor)?;
         if online.status.success() {
             return Ok(());
         }
         Err(explain(source, krate, &online))
     }
 
-    fn run(&self, scratch: &Path, more: &[&str]) -> Result<Output, CrateError> {
+    /// Runs cargo in `scratch`.
+    pub(super) fn cargo(&self, scratch: &Path, args: &[&str]) -> Result<Output, CrateError> {
         let mut command = Command::new(&self.cargo);
         command
-            .args(["vendor", "--quiet", "--versioned-dirs", "--color", "never"])
-            .args(more)
-            .arg("vendor")
+            .args(args)
+            .args(["--quiet", "--color", "never"])
             .current_dir(scratch)
+            // Which compiler of Rust is here does not matter: nothing of the crate is built.
+            .env("CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS", "allow")
             .envs(self.env.iter().map(|(k, v)| (k, v)))
             .stdin(Stdio::null());
         command.output().map_err(|error| CrateError::NoCargo {
@@ -201,15 +220,14 @@ fn unpacked(source: &CrateSource, scratch: &Path) -> PathBuf {
     scratch.join("vendor").join(folder)
 }
 
-/// An empty package that depends on the exact version. It is a workspace of its own, so that no
-/// manifest above the scratch directory takes part.
-fn prepare(source: &CrateSource, scratch: &Path) -> Result<(), CrateError> {
+/// An empty package that depends on the crate, at what the requirement says. It is a workspace of its
+/// own, so that no manifest above the scratch directory takes part.
+pub(super) fn prepare(name: &str, requirement: &str, scratch: &Path) -> Result<(), CrateError> {
     let at = |path: PathBuf| move |error| CrateError::Scratch { path, error };
     let manifest = format!(
-        "[workspace]\n\n[package]\nname = \"everbench-fetch\"\nversion = \"0.0.0\"\n\
+        "[workspace]\n\n[package]\nname = \"{FETCH}\"\nversion = \"0.0.0\"\n\
          edition = \"2021\"\n\n[lib]\npath = \"lib.rs\"\n\n[dependencies]\n\
-         fetched = {{ package = \"{}\", version = \"={}\", default-features = false }}\n",
-        source.name, source.version
+         fetched = {{ package = \"{name}\", version = \"{requirement}\", default-features = false }}\n"
     );
     fs::create_dir_all(scratch).map_err(at(scratch.to_path_buf()))?;
     for (name, text) in [("Cargo.toml", manifest.as_str()), ("lib.rs", "")] {
@@ -231,13 +249,17 @@ fn prepare(source: &CrateSource, scratch: &Path) -> Result<(), CrateError> {
 }
 
 /// Why cargo failed, from its words.
-fn explain(source: &CrateSource, krate: &str, output: &Output) -> CrateError {
+pub(super) fn explain(source: &CrateSource, krate: &str, output: &Output) -> CrateError {
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.trim();
     let lines = || said.lines().map(str::trim).filter(|l| !l.is_empty());
     let line = |part: &str| lines().find(|l| l.contains(part)).map(str::to_string);
     let has = |parts: &[&str]| parts.iter().any(|p| said.contains(p));
-    if let Some(said) = line("candidate versions found").or_else(|| line("is yanked")) {
+    if let Some(said) = line("using offline mode") {
+        let krate = krate.to_string();
+        return CrateError::Network { krate, said };
+    }
+    if let Some(said) = line(CANDIDATES).or_else(|| line("is yanked")) {
         return CrateError::NoSuchVersion {
             name: source.name.clone(),
             version: source.version.clone(),

@@ -48,8 +48,8 @@ impl Default for Index {
 pub enum SdistError {
     /// There is no pip to ask.
     #[error(
-        "cannot run pip ({0}); it is asked which package index to use. Install it (on Debian: \
-         `apt-get install python3-pip`)"
+        "cannot run pip ({0}); it is asked which package index to use, and from version 21.2 on which \
+         of several versions is the newest. Install it (on Debian: `apt-get install python3-pip`)"
     )]
     NoPip(String),
     /// Pip names no index that is understood.
@@ -74,8 +74,9 @@ pub enum SdistError {
     },
     /// The index or the file has another checksum.
     #[error(
-        "{file} has SHA-256 {found}, but the subject's manifest says {expected}: either the \
-         manifest is wrong or this is not the file its author used"
+        "{file} has SHA-256 {found}, but the subject's manifest says {expected} (or \
+         everbench.lock, of a version that is followed): either that is wrong or this is not the file \
+         that was meant"
     )]
     Checksum {
         /// The file.
@@ -93,6 +94,9 @@ pub enum SdistError {
         /// What is wrong.
         said: String,
     },
+    /// The scratch directory could not be used.
+    #[error("cannot use the scratch directory {0}: {1}")]
+    Scratch(String, io::Error),
     /// Over the network.
     #[error(transparent)]
     Download(#[from] DownloadError),
@@ -110,32 +114,36 @@ impl SdistError {
 
 /// A file that the index lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Listed {
-    name: String,
+pub(super) struct Listed {
+    pub(super) name: String,
     url: String,
-    sha256: Option<String>,
+    pub(super) sha256: Option<String>,
+    /// Whether it was withdrawn: it is there for those who name its version.
+    pub(super) yanked: bool,
+}
+
+/// What the index has of a project.
+pub(super) struct Listing {
+    /// Where it said so.
+    url: Url,
+    pub(super) files: Vec<Listed>,
+}
+
+impl Listing {
+    /// Where a file of it is.
+    pub(super) fn file(&self, file: &Listed) -> Result<Url, SdistError> {
+        self.url.join(&file.url).map_err(|e| SdistError::Odd {
+            url: self.url.to_string(),
+            said: e.to_string(),
+        })
+    }
 }
 
 impl Index {
     /// The tree of `source`.
     pub fn fetch(&self, source: &SdistSource) -> Result<Tree, SdistError> {
-        let index = self.url()?;
-        let page = format!("{}/{}/", index.trim_end_matches('/'), normal(&source.name));
-        let answer = download::get(&page, ACCEPT).map_err(|e| match e.is_absent() {
-            true => SdistError::NoSuchProject(source.name.clone()),
-            false => e.into(),
-        })?;
-        let odd = |said: String| SdistError::Odd {
-            url: answer.url.to_string(),
-            said,
-        };
-        let text = String::from_utf8_lossy(&answer.bytes);
-        let files = if answer.content_type.contains("json") {
-            json(&text).map_err(odd)?
-        } else {
-            html(&text)
-        };
-        let file = choose(source, &files)?;
+        let page = self.page(&source.name)?;
+        let file = choose(source, &page.files)?;
         let mismatch = |found: &str| SdistError::Checksum {
             file: file.name.clone(),
             expected: source.sha256.clone(),
@@ -144,8 +152,7 @@ impl Index {
         if let Some(found) = file.sha256.as_ref().filter(|f| **f != source.sha256) {
             return Err(mismatch(found));
         }
-        let url = answer.url.join(&file.url).map_err(|e| odd(e.to_string()))?;
-        let bytes = download::get(url.as_str(), "*/*")?.bytes;
+        let bytes = download::get(page.file(file)?.as_str(), "*/*")?.bytes;
         let found = download::sha256(&bytes);
         if found != source.sha256 {
             return Err(mismatch(&found));
@@ -157,14 +164,37 @@ impl Index {
         Ok(read_archive(&file.name, &bytes, wanted, Limits::default())?)
     }
 
+    /// What the index lists of a project.
+    pub(super) fn page(&self, name: &str) -> Result<Listing, SdistError> {
+        let index = self.url()?;
+        let page = format!("{}/{}/", index.trim_end_matches('/'), normal(name));
+        let answer = download::get(&page, ACCEPT).map_err(|e| match e.is_absent() {
+            true => SdistError::NoSuchProject(name.to_string()),
+            false => e.into(),
+        })?;
+        let text = String::from_utf8_lossy(&answer.bytes);
+        let files = if answer.content_type.contains("json") {
+            json(&text).map_err(|said| SdistError::Odd {
+                url: answer.url.to_string(),
+                said,
+            })?
+        } else {
+            html(&text)
+        };
+        Ok(Listing {
+            url: answer.url,
+            files,
+        })
+    }
+
     /// The index that pip is set to use: its environment and files say so, else its help has the
     /// default. The help alone would do, but it hides passwords.
     pub(super) fn url(&self) -> Result<String, SdistError> {
-        let listed = self.pip(&["config", "list"])?;
+        let listed = self.pip(&["config", "list"], &[])?;
         let url = match configured(&listed) {
             Some(url) => url,
             None => {
-                let help = self.pip(&["download", "--help"])?;
+                let help = self.pip(&["download", "--help"], &[])?;
                 let pattern = Regex::new(r"--index-url <url>\s[^()]*\(default\s+([^\s)]+)\)")
                     .expect("the pattern is well-formed");
                 let found = pattern.captures(&help);
@@ -177,7 +207,8 @@ impl Index {
         }
     }
 
-    fn pip(&self, args: &[&str]) -> Result<String, SdistError> {
+    /// What pip prints; `env` stands over all other environment.
+    pub(super) fn pip(&self, args: &[&str], env: &[(&str, &str)]) -> Result<String, SdistError> {
         let mut said = String::new();
         for pip in &self.pip {
             let [program, words @ ..] = &pip[..] else {
@@ -192,6 +223,7 @@ impl Index {
                 .env("COLUMNS", "2000")
                 .env("LC_ALL", "C.UTF-8")
                 .envs(self.env.iter().cloned())
+                .envs(env.iter().copied())
                 .stdin(Stdio::null());
             match command.output() {
                 Ok(output) if output.status.success() => {
@@ -228,7 +260,7 @@ fn configured(listed: &str) -> Option<String> {
 }
 
 /// A project's name as indexes write it: separators are all alike, and case does not count.
-fn normal(name: &str) -> String {
+pub(super) fn normal(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {
         match c {
@@ -241,7 +273,7 @@ fn normal(name: &str) -> String {
 }
 
 /// The version in a source distribution's file name; `None` if it is none of the project.
-fn version_in<'a>(file: &'a str, project: &str) -> Option<&'a str> {
+pub(super) fn version_in<'a>(file: &'a str, project: &str) -> Option<&'a str> {
     let stem = ENDS.iter().find_map(|end| file.strip_suffix(end))?;
     // Names and, in old files, versions may contain dashes.
     let mut dashes = stem.match_indices('-').map(|(at, _)| at);
@@ -261,16 +293,26 @@ fn choose<'a>(source: &SdistSource, files: &'a [Listed]) -> Result<&'a Listed, S
     if let Some((_, file)) = exact.or_else(|| asked().next()) {
         return Ok(file);
     }
-    let mut offered: Vec<&str> = versions.iter().map(|(v, _)| *v).collect();
-    offered.dedup();
+    let versions: Vec<&str> = versions.iter().map(|(v, _)| *v).collect();
     Err(SdistError::NoSuchVersion {
         name: source.name.clone(),
         version: source.version.clone(),
-        offered: match offered[..] {
-            [] => "none".into(),
-            _ => offered.join(", "),
-        },
+        offered: offered(files, &versions),
     })
+}
+
+/// The versions of which there are source distributions, for a message.
+pub(super) fn offered(files: &[Listed], versions: &[&str]) -> String {
+    let mut versions = versions.to_vec();
+    versions.dedup();
+    match versions[..] {
+        [] if files.is_empty() => "none".into(),
+        [] => format!(
+            "none; its files ({}) are built packages or withdrawn",
+            files.len()
+        ),
+        _ => versions.join(", "),
+    }
 }
 
 #[derive(Deserialize)]
@@ -284,6 +326,9 @@ struct PageFile {
     url: String,
     #[serde(default)]
     hashes: std::collections::BTreeMap<String, String>,
+    /// A reason, or whether it is so.
+    #[serde(default)]
+    yanked: serde_json::Value,
 }
 
 fn json(text: &str) -> Result<Vec<Listed>, String> {
@@ -292,24 +337,31 @@ fn json(text: &str) -> Result<Vec<Listed>, String> {
         name: f.filename,
         url: f.url,
         sha256: f.hashes.remove("sha256"),
+        yanked: match f.yanked {
+            serde_json::Value::Bool(yanked) => yanked,
+            serde_json::Value::String(reason) => !reason.is_empty(),
+            _ => false,
+        },
     };
     Ok(page.files.into_iter().map(listed).collect())
 }
 
 /// The links of a page: the text is the file's name, the fragment its checksum.
 fn html(text: &str) -> Vec<Listed> {
-    let pattern = Regex::new(r#"(?is)<a\s[^>]*?href\s*=\s*["']([^"']*)["'][^>]*>(.*?)</a>"#)
+    let pattern = Regex::new(r#"(?is)<a\s([^>]*?)href\s*=\s*["']([^"']*)["']([^>]*)>(.*?)</a>"#)
         .expect("the pattern is well-formed");
+    let yanked = |attributes: &str| attributes.to_ascii_lowercase().contains("data-yanked");
     let plain = |t: &str| t.replace("&amp;", "&").trim().to_string();
     pattern
         .captures_iter(text)
         .map(|c| {
-            let link = plain(&c[1]);
+            let link = plain(&c[2]);
             let (url, fragment) = link.split_once('#').unwrap_or((&link, ""));
             Listed {
-                name: plain(&c[2]),
+                name: plain(&c[4]),
                 url: url.to_string(),
                 sha256: fragment.strip_prefix("sha256=").map(str::to_string),
+                yanked: yanked(&c[1]) || yanked(&c[3]),
             }
         })
         .collect()
@@ -343,8 +395,9 @@ mod tests {
     fn links_are_read_from_both_kinds_of_pages() {
         let page = html(
             "<a href=\"../../f/x-1.0.tar.gz#sha256=ab\" data-requires-python=\"&gt;=3\">x-1.0.tar.gz</a>\
-             <A HREF='x-2.0.zip?a=1&amp;b=2'>\n x-2.0.zip </A>",
+             <A HREF='x-2.0.zip?a=1&amp;b=2' Data-Yanked=''>\n x-2.0.zip </A>",
         );
+        assert_eq!([page[0].yanked, page[1].yanked], [false, true]);
         assert_eq!(page[0].url, "../../f/x-1.0.tar.gz");
         assert_eq!(page[0].sha256.as_deref(), Some("ab"));
         assert_eq!(

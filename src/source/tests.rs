@@ -20,6 +20,7 @@ mod archives;
 mod debian;
 mod git;
 mod http;
+mod newest;
 mod sdist;
 
 fn globs(patterns: &[&str]) -> Globs {
@@ -502,6 +503,7 @@ fn unpacked_files_that_differ_from_the_list_are_refused() {
         let source = CrateSource {
             name: "x".into(),
             version: "1.0.0".into(),
+            follow: None,
             checksum: sum.clone(),
             path_inside: Some("c".into()),
         };

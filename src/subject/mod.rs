@@ -42,8 +42,8 @@ pub use preset::{Preset, UnknownPreset, preset, presets};
 pub use problem::{Problem, Problems};
 pub use report::{REPORT_HEADER, REPORT_HEADER_CPP, REPORT_TOKEN, REPORT_TOKEN_LENGTH, reported};
 pub use source::{
-    CrateSource, DebianSource, DirectorySource, GitSource, SdistSource, Source, TarballSource,
-    Unidentified, is_commit,
+    CrateSource, DebianSource, DirectorySource, Follow, Followed, GitSource, Pin, SdistSource,
+    Source, TarballSource, Unidentified, is_commit,
 };
 pub use suite::{
     Cwd, EmptyGroup, FileGroup, GroupCount, Places, Shard, ShardLimits, Suite, TestHole, TestText,

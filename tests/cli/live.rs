@@ -162,7 +162,7 @@ fn a_commit_costs_what_it_changed_and_why_says_what_that_was() {
 }
 
 /// What was executed, without what every new commit costs: its source and its two builds.
-fn executed(ran: &Value) -> BTreeMap<String, u64> {
+pub fn executed(ran: &Value) -> BTreeMap<String, u64> {
     let counts = ran["executed"].as_object().unwrap().iter();
     counts
         .filter(|(kind, _)| {

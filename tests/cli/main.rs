@@ -24,3 +24,4 @@ mod store;
 mod subjects;
 mod support;
 mod upstream;
+mod versions;

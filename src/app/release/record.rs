@@ -21,7 +21,7 @@ use crate::oss::inputs::{Answers, Card, ModelSpec, Origin, Scoring};
 use crate::oss::reads::Remembered;
 use crate::oss::{artifact, metrics};
 use crate::store::Reader;
-use crate::subject::{Extractor, Manifest, Source};
+use crate::subject::{Extractor, Manifest, Pin, Source};
 
 /// The version of the document.
 pub const SCHEMA: &str = "everbench/release/1";
@@ -88,6 +88,9 @@ pub struct RecordSubject {
     pub extractor: Extractor,
     /// The commit, where the manifest has a revision.
     pub commit: Option<String>,
+    /// The version, where the manifest follows one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<Pin>,
     /// The snapshot, where the source was a directory.
     pub snapshot: Option<Digest>,
     /// The toolchain's identity.
@@ -317,6 +320,10 @@ impl RecordSubject {
                 Source::Git(git) => Some(git.revision.clone()),
                 _ => None,
             },
+            pin: match subject.manifest.source.followed() {
+                Some(_) => plan.manifest.source.pin(),
+                None => None,
+            },
             snapshot: match plan.origin {
                 Origin::Snapshot(digest) => Some(digest),
                 Origin::Manifest => None,
@@ -340,6 +347,9 @@ impl RecordSubject {
         manifest.functions.extractor = self.extractor;
         if let (Source::Git(git), Some(commit)) = (&mut manifest.source, &self.commit) {
             git.revision.clone_from(commit);
+        }
+        if let Some(pin) = &self.pin {
+            manifest.source = manifest.source.at(pin);
         }
         let reads = kept(reader, "what shards opened", self.reads)?;
         let reads: Remembered = serde_json::from_slice(&reads)

@@ -7,7 +7,7 @@ use crate::subject::DebianSource;
 
 /// Makes an archive with source packages `eb-lib` 1.0-1 and 1.0-2 (quilt, with a patch) and
 /// `eb-native` 3 (native); and a machine whose apt sources have it in a `.list` file.
-fn archive(dir: &Path) -> Apt {
+pub(super) fn archive(dir: &Path) -> Apt {
     let script = r#"
 mkdir -p pool etc/sources.list.d eb-lib-1.0/src; cd pool
 printf 'int a;\n' > ../eb-lib-1.0/src/a.c; printf '#!/bin/sh\n' > ../eb-lib-1.0/run; chmod +x ../eb-lib-1.0/run
@@ -61,10 +61,11 @@ chmod -R a+rX .
     }
 }
 
-fn source(name: &str, version: Option<&str>) -> DebianSource {
+pub(super) fn source(name: &str, version: Option<&str>) -> DebianSource {
     DebianSource {
         name: name.into(),
         version: version.map(str::to_string),
+        follow: None,
         sha256: None,
         patched: true,
         path_inside: None,
@@ -76,7 +77,7 @@ fn fetch(apt: &Apt, source: &DebianSource) -> Result<Tree, DebianError> {
     apt.fetch(source, scratch.path())
 }
 
-fn open_dir() -> tempfile::TempDir {
+pub(super) fn open_dir() -> tempfile::TempDir {
     let mut builder = tempfile::Builder::new();
     builder
         .permissions(fs::Permissions::from_mode(0o755))

@@ -6,7 +6,7 @@ use super::*;
 use crate::source::download::sha256;
 use crate::subject::SdistSource;
 
-const JSON: &str = "application/vnd.pypi.simple.v1+json";
+pub(super) const JSON: &str = "application/vnd.pypi.simple.v1+json";
 
 /// A package whose `setup.py` leaves a mark where it is run.
 fn package(mark: &Path) -> Vec<u8> {
@@ -25,7 +25,7 @@ fn package(mark: &Path) -> Vec<u8> {
     ]))
 }
 
-fn index(url: &str) -> Index {
+pub(super) fn index(url: &str) -> Index {
     Index {
         env: vec![
             ("PIP_INDEX_URL".into(), url.into()),
@@ -36,10 +36,11 @@ fn index(url: &str) -> Index {
     }
 }
 
-fn source(name: &str, version: &str, sha: &str) -> SdistSource {
+pub(super) fn source(name: &str, version: &str, sha: &str) -> SdistSource {
     SdistSource {
         name: name.into(),
         version: version.into(),
+        follow: None,
         sha256: sha.into(),
         archive_inside: None,
         path_inside: None,

@@ -1,5 +1,6 @@
 //! `debian`: a source package of the distribution.
 
+use super::follow::{Asked, Follow, Versions, asked};
 use super::{Kind, Source, inside, or_empty, sha256};
 use crate::job::Value;
 use crate::subject::check::valid;
@@ -10,8 +11,11 @@ use crate::subject::toml_tree::{Log, Section};
 pub struct DebianSource {
     /// The source package's name.
     pub name: String,
-    /// The exact version, as `1.7.15-1+deb12u4`. Absent: fetching answers with what is on offer.
+    /// The exact version, as `1.7.15-1+deb12u4`; while it is followed, what the manifest says of it.
+    /// Absent: fetching answers with what is on offer.
     pub version: Option<String>,
+    /// Which versions are followed; nothing for an exact one.
+    pub follow: Option<Follow>,
     /// SHA-256 of the `.dsc` file, which lists those of all others; any when absent.
     pub sha256: Option<String>,
     /// Whether the package's patches are applied.
@@ -22,8 +26,27 @@ pub struct DebianSource {
 
 pub(super) const KIND: Kind = Kind {
     key: "debian",
-    others: &["version", "sha256", "patched", "path-inside"],
+    others: &[
+        "version",
+        "pre-releases",
+        "sha256",
+        "patched",
+        "path-inside",
+    ],
     read: |log, s| read(log, s).map(Source::Debian),
+};
+
+/// How versions are written: as Debian has them.
+const VERSIONS: Versions = Versions {
+    exact: |version| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "+-.:~".contains(c);
+        version.starts_with(|c: char| c.is_ascii_digit())
+            && version.len() <= 128
+            && version.chars().all(plain)
+    },
+    wrong: "not a package's version",
+    example: "1.7.15-1+deb12u4",
+    checksum: "sha256",
 };
 
 fn read(log: &Log<'_>, s: &mut Section<'_, '_, '_>) -> Option<DebianSource> {
@@ -36,19 +59,15 @@ fn read(log: &Log<'_>, s: &mut Section<'_, '_, '_>) -> Option<DebianSource> {
             && n.value.chars().all(plain);
         valid(log, n, good, "not a source package's name", None)
     });
-    let version = match s.has("version") {
-        false => Some(None),
-        true => s.text("version").and_then(|v| {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "+-.:~".contains(c);
-            let good = v.value.starts_with(|c: char| c.is_ascii_digit())
-                && v.value.len() <= 128
-                && v.value.chars().all(plain);
-            let hint = "write all of it, as in \"1.7.15-1+deb12u4\"".to_string();
-            valid(log, v, good, "not a package's version", Some(hint)).map(Some)
-        }),
+    let (followed, asked) = match s.has("version") {
+        false => (false, Some(None)),
+        true => {
+            let (followed, asked) = asked(log, s, &VERSIONS);
+            (followed, asked.map(Some))
+        }
     };
     let hint = "give the SHA-256 of the package's .dsc file, or leave it out";
-    let dsc = match s.has("sha256") {
+    let dsc = match s.has("sha256") && !followed {
         false => Some(None),
         true => s
             .text("sha256")
@@ -60,9 +79,14 @@ fn read(log: &Log<'_>, s: &mut Section<'_, '_, '_>) -> Option<DebianSource> {
         true => s.boolean("patched").map(|b| b.value),
     };
     let path_inside = inside(log, s, "path-inside");
+    let (version, follow) = match asked? {
+        Some(Asked { version, follow }) => (Some(version), follow),
+        None => (None, None),
+    };
     Some(DebianSource {
         name: name?,
-        version: version?,
+        version,
+        follow,
         sha256: dsc?,
         patched: patched?,
         path_inside: path_inside?,

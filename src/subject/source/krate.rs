@@ -1,5 +1,6 @@
 //! `crate`: a Rust crate that carries a C project.
 
+use super::follow::{Asked, Follow, Versions, asked};
 use super::{Kind, Source, inside, or_empty, sha256};
 use crate::job::Value;
 use crate::subject::check::{exact_version, valid};
@@ -10,9 +11,12 @@ use crate::subject::toml_tree::{Log, Section};
 pub struct CrateSource {
     /// The crate's name.
     pub name: String,
-    /// The exact version.
+    /// The exact version; while it is followed, what the manifest says of it.
     pub version: String,
-    /// SHA-256 of the packed crate as a `Cargo.lock` shows it: 64 lower-case hexadecimal digits.
+    /// Which versions are followed; nothing for an exact one.
+    pub follow: Option<Follow>,
+    /// SHA-256 of the packed crate as a `Cargo.lock` shows it: 64 lower-case hexadecimal digits;
+    /// empty while the version is followed.
     pub checksum: String,
     /// The directory of the crate that is the root of the tree; the whole crate when absent.
     pub path_inside: Option<String>,
@@ -20,8 +24,16 @@ pub struct CrateSource {
 
 pub(super) const KIND: Kind = Kind {
     key: "crate",
-    others: &["version", "checksum", "path-inside"],
+    others: &["version", "pre-releases", "checksum", "path-inside"],
     read: |log, s| read(log, s).map(Source::Crate),
+};
+
+/// How versions are written: as cargo has them, without a requirement around them.
+const VERSIONS: Versions = Versions {
+    exact: exact_version,
+    wrong: "not one exact version",
+    example: "1.2.3",
+    checksum: "checksum",
 };
 
 fn read(log: &Log<'_>, s: &mut Section<'_, '_, '_>) -> Option<CrateSource> {
@@ -33,21 +45,35 @@ fn read(log: &Log<'_>, s: &mut Section<'_, '_, '_>) -> Option<CrateSource> {
         valid(log, n, good, "not a crate's name", None)
     });
     s.require("version", "version = \"1.2.3\"");
-    let version = s.text("version").and_then(|v| {
-        let hint = "write all of it, as in \"1.2.3\", without `^`, `=` or `*`".to_string();
-        let good = exact_version(&v.value);
-        valid(log, v, good, "not one exact version", Some(hint))
+    let (followed, asked) = asked(log, s, &VERSIONS);
+    let asked = asked.filter(|asked| {
+        let both = |f: &Follow| f.pre_releases && f.within.is_some();
+        let untold = asked.follow.as_ref().is_some_and(both);
+        if untold {
+            s.say(
+                "cargo does not say which pre-releases there are within a bound",
+                Some("write `version = \"latest\"`, or name the pre-release".into()),
+            );
+        }
+        !untold
     });
-    s.require(
-        "checksum",
-        "checksum = \"<64 hexadecimal digits from a Cargo.lock>\"",
-    );
-    let hint = "copy `checksum` from a Cargo.lock that lists the crate";
-    let checksum = s.text("checksum").and_then(|c| sha256(log, c, hint));
+    let checksum = match followed {
+        true => Some(String::new()),
+        false => {
+            s.require(
+                "checksum",
+                "checksum = \"<64 hexadecimal digits from a Cargo.lock>\"",
+            );
+            let hint = "copy `checksum` from a Cargo.lock that lists the crate";
+            s.text("checksum").and_then(|c| sha256(log, c, hint))
+        }
+    };
     let path_inside = inside(log, s, "path-inside");
+    let Asked { version, follow } = asked?;
     Some(CrateSource {
         name: name?,
-        version: version?,
+        version,
+        follow,
         checksum: checksum?,
         path_inside: path_inside?,
     })

@@ -4,6 +4,7 @@
 
 mod debian;
 mod directory;
+mod follow;
 mod git;
 mod krate;
 mod sdist;
@@ -11,6 +12,7 @@ mod tarball;
 
 pub use debian::DebianSource;
 pub use directory::DirectorySource;
+pub use follow::{Follow, Followed, Pin};
 pub use git::{GitSource, is_commit};
 pub use krate::CrateSource;
 pub use sdist::SdistSource;
@@ -24,15 +26,15 @@ use crate::job::Value;
 /// Where a source tree comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// From the registry of Rust crates, at an exact version with a known checksum.
+    /// From the registry of Rust crates, at an exact version with a known checksum, or followed.
     Crate(CrateSource),
-    /// From a source package of the distribution, at an exact version.
+    /// From a source package of the distribution, at an exact version, or followed.
     Debian(DebianSource),
     /// From a directory of this machine.
     Directory(DirectorySource),
     /// From a git repository, at a commit.
     Git(GitSource),
-    /// From a Python source distribution, at an exact version with a known checksum.
+    /// From a Python source distribution, at an exact version with a known checksum, or followed.
     Sdist(SdistSource),
     /// From an archive with a known checksum.
     Tarball(TarballSource),
@@ -105,12 +107,17 @@ pub enum Unidentified {
     Directory,
     /// A revision that is no commit: it has to be looked up once.
     Revision,
+    /// A version that is followed: likewise.
+    Version,
 }
 
 impl Source {
     /// What identifies the content, as the inputs of the job that fetches it. The machine's paths
     /// and places that only serve to get at it are no part.
     pub fn identity(&self) -> Result<Vec<(&'static str, Value)>, Unidentified> {
+        if self.followed().is_some() {
+            return Err(Unidentified::Version);
+        }
         match self {
             Source::Crate(s) => Ok(s.identity()),
             Source::Debian(s) => Ok(s.identity()),

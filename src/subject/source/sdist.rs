@@ -1,5 +1,6 @@
 //! `sdist`: a Python source distribution that carries a C project.
 
+use super::follow::{Asked, Follow, Versions, asked};
 use super::{Kind, Source, inside, or_empty, sha256};
 use crate::job::Value;
 use crate::subject::check::valid;
@@ -10,9 +11,11 @@ use crate::subject::toml_tree::{Log, Section};
 pub struct SdistSource {
     /// The project's name in the package index.
     pub name: String,
-    /// The exact version.
+    /// The exact version; while it is followed, what the manifest says of it.
     pub version: String,
-    /// SHA-256 of the file: 64 lower-case hexadecimal digits.
+    /// Which versions are followed; nothing for an exact one.
+    pub follow: Option<Follow>,
+    /// SHA-256 of the file: 64 lower-case hexadecimal digits; empty while the version is followed.
     pub sha256: String,
     /// A file of it that is an archive and holds the tree; the distribution itself when absent.
     pub archive_inside: Option<String>,
@@ -22,8 +25,27 @@ pub struct SdistSource {
 
 pub(super) const KIND: Kind = Kind {
     key: "sdist",
-    others: &["version", "sha256", "archive-inside", "path-inside"],
+    others: &[
+        "version",
+        "pre-releases",
+        "sha256",
+        "archive-inside",
+        "path-inside",
+    ],
     read: |log, s| read(log, s).map(Source::Sdist),
+};
+
+/// How versions are written: as the package index has them.
+const VERSIONS: Versions = Versions {
+    exact: |version| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "+-._!".contains(c);
+        version.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && version.len() <= 128
+            && version.chars().all(plain)
+    },
+    wrong: "not one exact version",
+    example: "1.2.3",
+    checksum: "sha256",
 };
 
 fn read(log: &Log<'_>, s: &mut Section<'_, '_, '_>) -> Option<SdistSource> {
@@ -37,22 +59,22 @@ fn read(log: &Log<'_>, s: &mut Section<'_, '_, '_>) -> Option<SdistSource> {
         valid(log, n, good, "not a Python project's name", None)
     });
     s.require("version", "version = \"1.2.3\"");
-    let version = s.text("version").and_then(|v| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "+-._!".contains(c);
-        let good = v.value.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && v.value.len() <= 128
-            && v.value.chars().all(plain);
-        let hint = "write all of it, as in \"1.2.3\", without `==` or `*`".to_string();
-        valid(log, v, good, "not one exact version", Some(hint))
-    });
-    s.require("sha256", "sha256 = \"<64 hexadecimal digits>\"");
-    let hint = "copy the SHA-256 that the package index gives for the .tar.gz file";
-    let checksum = s.text("sha256").and_then(|c| sha256(log, c, hint));
+    let (followed, asked) = asked(log, s, &VERSIONS);
+    let checksum = match followed {
+        true => Some(String::new()),
+        false => {
+            s.require("sha256", "sha256 = \"<64 hexadecimal digits>\"");
+            let hint = "copy the SHA-256 that the package index gives for the .tar.gz file";
+            s.text("sha256").and_then(|c| sha256(log, c, hint))
+        }
+    };
     let archive_inside = inside(log, s, "archive-inside");
     let path_inside = inside(log, s, "path-inside");
+    let Asked { version, follow } = asked?;
     Some(SdistSource {
         name: name?,
-        version: version?,
+        version,
+        follow,
         sha256: checksum?,
         archive_inside: archive_inside?,
         path_inside: path_inside?,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::digest::Digest;
 use crate::job::{Job, Kind, Nature};
 use crate::subject::read::reading_tests::EXAMPLE;
-use crate::subject::{Manifest, Source};
+use crate::subject::{Manifest, Pin, Source};
 
 fn with(section: &str) -> Result<Source, String> {
     let from = "directory = \".\"\nignore = [\"build/**\"]";
@@ -135,6 +135,41 @@ fn a_name_is_no_identity_before_it_is_resolved() {
 }
 
 #[test]
+fn a_version_that_is_followed_is_no_identity_before_it_is_found() {
+    let pin = Pin {
+        version: "1.7.2".into(),
+        checksum: sum(),
+    };
+    for (from, name, checksum) in [
+        ("crate", "x", "checksum"),
+        ("debian", "xy", "sha256"),
+        ("sdist", "x", "sha256"),
+    ] {
+        for (version, within) in [("latest", None), ("1.7.*", Some("1.7"))] {
+            let source = with(&format!("{from} = \"{name}\"\nversion = \"{version}\"")).unwrap();
+            let followed = source.followed().unwrap();
+            assert_eq!(
+                (followed.from, followed.name, followed.version),
+                (from, name, version)
+            );
+            assert_eq!(followed.follow.within.as_deref(), within);
+            assert!(!followed.follow.pre_releases);
+            assert!(source.identity().is_err() && source.pin().is_none());
+            // At a version it is what a manifest says that names it.
+            let exact = format!(
+                "{from} = \"{name}\"\nversion = \"1.7.2\"\n{checksum} = \"{}\"",
+                sum()
+            );
+            assert_eq!(source.at(&pin), with(&exact).unwrap());
+            assert_eq!(source.at(&pin).pin().as_ref(), Some(&pin));
+            assert!(source.at(&pin).identity().is_ok());
+        }
+        let pre = format!("{from} = \"{name}\"\nversion = \"latest\"\npre-releases = true");
+        assert!(with(&pre).unwrap().followed().unwrap().follow.pre_releases);
+    }
+}
+
+#[test]
 fn impossible_sources_are_refused_with_all_problems() {
     let sum = sum();
     let good =
@@ -213,6 +248,30 @@ fn impossible_sources_are_refused_with_all_problems() {
             "not one exact version",
         ),
         (good("sdist", &sum[1..]), "64 lower-case hexadecimal"),
+        (
+            good("sdist", &sum).replace("\"1\"", "\"latest\""),
+            "`sha256` is of one exact version",
+        ),
+        (
+            good("sdist", &sum) + "\npre-releases = true",
+            "it is for a version that is followed",
+        ),
+        (
+            "debian = \"x1\"\nversion = \"1.a.*\"".into(),
+            "not a bound of versions",
+        ),
+        (
+            "crate = \"x\"\nversion = \"*\"".into(),
+            "or \"latest\" to follow it",
+        ),
+        (
+            "crate = \"x\"\nversion = \"1.*\"\npre-releases = true".into(),
+            "cargo does not say which pre-releases",
+        ),
+        (
+            "crate = \"x\"\nversion = \"latest\"\npre-releases = 1".into(),
+            "true or false is expected",
+        ),
         (
             good("sdist", &sum) + "\narchive-inside = \"/x\"",
             "it is absolute",
