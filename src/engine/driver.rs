@@ -291,6 +291,9 @@ impl Desk<'_> {
                 wave.open -= board.close();
                 self.forget(&|_| false);
                 while wave.open > 0 {
+                    if driver.cancel.is_killed() {
+                        self.abort(&mut wave);
+                    }
                     self.receive(&mut wave)?;
                 }
                 return Err(DriveError::Corrupt(hold.corrupt_blobs().to_vec()));

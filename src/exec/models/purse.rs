@@ -159,6 +159,7 @@ mod tests {
         };
         assert_eq!(purse.reserve(0, 31), Grant::No(limit));
         // The model has spent 20 in earlier runs.
+        let purse = Purse::new(None, [(None, 0), (Some(50), 20)]);
         let limit = Limit::Model { cap: 50, spent: 20 };
         assert_eq!(purse.reserve(1, 31), Grant::No(limit));
         assert_eq!(purse.reserve(1, 30), Grant::Yes);
