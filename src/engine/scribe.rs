@@ -16,7 +16,7 @@ const COMMIT_WITHIN: Duration = Duration::from_millis(500);
 const COMMIT_AT: usize = 256;
 /// When workers have nothing to do, outputs are committed at once, but replies of services wait
 /// this long for others: they come in numbers, and each commit waits for the disk.
-const LINGER: Duration = Duration::from_millis(40);
+const LINGER: Duration = Duration::from_millis(100);
 /// How often it is looked whether workers have something to do.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

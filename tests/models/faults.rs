@@ -538,7 +538,7 @@ fn a_failed_attempt_costs_nothing_and_a_request_is_paid_once() {
     let failed = Mutex::new(std::collections::HashSet::new());
     let server = Server::start(
         move |asked| match failed.lock().unwrap().insert(asked.prompt()) {
-            true => Say::error(500, "trouble"),
+            true if asked.prompt().ends_with(['0', '3', '6', '9']) => Say::error(500, "trouble"),
             _ => answer("fine"),
         },
     );

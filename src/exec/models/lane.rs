@@ -562,6 +562,9 @@ impl Lane {
 
     /// Lets go what waited for replies under another revision, once there are none.
     fn release(&self, state: &mut State, done: &mut Vec<(Question, Result<Output, Failure>)>) {
+        if state.held.is_empty() {
+            return;
+        }
         let now = state.pins.revision(&self.model.shape.model);
         if state.in_flight.values().any(|revision| *revision != now) {
             return;
