@@ -167,7 +167,8 @@ fn a_key_is_nowhere_but_in_the_request() {
     assert!(first.out.contains("[key] is used up"), "{}", first.out);
     let second = run(&project).ok();
     let attempts = project.run(["store", "attempts"]);
-    let exported = project.run(["store", "export", "all.everbench"]);
+    let file = project.dir.join("all.everbench").display().to_string();
+    let exported = project.run(["store", "export", &file]).ok();
     let plan = project.run(["plan"]);
     for said in [first, second, attempts, exported, plan] {
         assert!(
