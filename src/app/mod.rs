@@ -49,6 +49,7 @@ mod release;
 mod retain;
 mod retract;
 mod rollover;
+mod roster;
 mod sources;
 mod stored;
 mod subjects;
@@ -74,6 +75,7 @@ pub use release::{
 pub use retain::{keeps_within_limits, sweep_store};
 pub use retract::{Retract, Retracted, Retraction, retract, retractions, undo_retraction};
 pub use rollover::Rollover;
+pub use roster::{KeyState, Listed, PriceState, Probe, Reached, Trouble};
 pub use stored::{store_to_change, store_to_look};
 pub use subjects::{Known, guess_manifest, known};
 pub use sync::{Moved, Synced};

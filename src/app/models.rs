@@ -25,7 +25,7 @@ use crate::store::{Store, StoreError};
 pub struct Environment(pub Option<fn(&str) -> Option<String>>);
 
 impl Environment {
-    fn get(self, name: &str) -> Option<String> {
+    pub(super) fn get(self, name: &str) -> Option<String> {
         self.0.and_then(|get| get(name))
     }
 }
@@ -100,7 +100,7 @@ impl App {
         answering: &[Answering],
         options: &Options,
     ) -> Result<Arc<Models>, AppError> {
-        let prices = self.prices()?;
+        let prices = self.project.prices()?;
         let mut remote = Vec::new();
         for one in answering {
             if let Some(model) = &one.remote {
@@ -117,24 +117,7 @@ impl App {
         )?))
     }
 
-    /// What tokens cost, as the program and the project know it.
-    fn prices(&self) -> Result<Prices, AppError> {
-        let config = &self.project.config;
-        let path = config.prices.as_ref().map(|p| self.project.dir.join(p));
-        let text = match &path {
-            Some(path) => Some(
-                std::fs::read_to_string(path)
-                    .map_err(|e| AppError::Input(format!("{}: {e}", path.display())))?,
-            ),
-            None => None,
-        };
-        let place = path.unwrap_or_else(|| crate::config::FILE.into());
-        config
-            .price_table(text.as_deref())
-            .map_err(|e| AppError::Input(format!("{}: {e}", place.display())))
-    }
-
-    fn over_http(
+    pub(super) fn over_http(
         &self,
         spec: &ModelSpec,
         remote: &RemoteModel,

@@ -10,6 +10,7 @@ mod extractors;
 mod history;
 mod init;
 mod list;
+mod models;
 mod plan;
 mod progress;
 mod prompts;
@@ -54,6 +55,7 @@ enum Command {
     Score(score::Args),
     History(history::Args),
     List(list::Args),
+    Models(models::Args),
     Show(show::Args),
     Audit(audit::Args),
     Extractors(extractors::Args),
@@ -99,6 +101,7 @@ pub fn main() -> ExitCode {
         Command::Score(args) => score::run(dir, &args),
         Command::History(args) => history::run(dir, &args),
         Command::List(args) => list::run(dir, &args),
+        Command::Models(args) => models::run(dir, &args),
         Command::Show(args) => show::run(dir, &args),
         Command::Audit(args) => audit::run(dir, &args),
         Command::Extractors(args) => extractors::run(dir, &args),

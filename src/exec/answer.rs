@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::ask::{Reply, Request, Sampling, Stop, Usage};
+use crate::ask::{Reply, Request, Sampling, Stop, Thinking, Usage};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
@@ -86,11 +86,14 @@ struct Header {
 #[derive(Deserialize)]
 struct ReplayedModel {
     name: String,
+    /// What completions' keys call it, in place of the name and its revision.
+    identity: Option<String>,
     /// Which of the models that ever had the name; a digest of the weights will do.
     revision: Option<String>,
     sha256: Option<String>,
     family: Option<String>,
     parameters: Option<u64>,
+    size: Option<String>,
     weights: Option<String>,
     precision: Option<String>,
     released: Option<String>,
@@ -104,11 +107,21 @@ struct RecordedSampling {
     seed: i64,
     max_tokens: u32,
     top_p: Option<f64>,
+    #[serde(default)]
+    thinking: Thinking,
+    route: Option<String>,
+    #[serde(default)]
+    extra: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
 }
 
 impl Header {
     fn revision(&self) -> Result<String, String> {
         let model = &self.model;
+        if let Some(identity) = &model.identity {
+            return Ok(identity.clone());
+        }
         match model.revision.as_ref().or(model.sha256.as_ref()) {
             Some(revision) => Ok(format!("{}@{revision}", model.name)),
             None => Err(format!(
@@ -125,7 +138,10 @@ impl Header {
             seed: self.sampling.seed,
             top_p_milli: self.sampling.top_p.map(milli).transpose()?,
             max_tokens: self.sampling.max_tokens,
-            ..Sampling::default()
+            thinking: self.sampling.thinking.clone(),
+            route: self.sampling.route.clone(),
+            extra: self.sampling.extra.clone(),
+            headers: self.sampling.headers.clone(),
         })
     }
 
@@ -133,7 +149,10 @@ impl Header {
         let model = &self.model;
         Card {
             family: model.family.clone(),
-            size: model.parameters.map(|n| n.to_string()),
+            size: model
+                .size
+                .clone()
+                .or(model.parameters.map(|n| n.to_string())),
             weights: model.weights.clone(),
             precision: model.precision.clone(),
             released: model.released.clone(),
@@ -156,6 +175,8 @@ struct Record {
     finish_reason: Option<String>,
     usage: Option<RecordedUsage>,
     error: Option<RecordedError>,
+    /// All of it, as it was stored, in place of the parts above.
+    reply: Option<Reply>,
 }
 
 /// The server refused the request: the one reason that is an answer is a prompt that is too long.
@@ -166,6 +187,9 @@ struct RecordedError {
 
 impl Record {
     fn reply(self) -> Result<Reply, String> {
+        if let Some(reply) = self.reply {
+            return Ok(reply);
+        }
         match (self.text, self.error) {
             (Some(text), None) => Ok(Reply {
                 usage: self.usage.map(|u| Usage {
@@ -182,7 +206,7 @@ impl Record {
                 "an error is no reply: {}; ask again",
                 error.message
             )),
-            _ => Err("a record needs `text` or `error`".into()),
+            _ => Err("a record needs `text`, `reply` or `error`".into()),
         }
     }
 }
@@ -283,6 +307,56 @@ impl Replay {
     }
 }
 
+/// The lines of a replay file: what a model that is asked so has answered, by the digests of
+/// the prompts. [`Replay::read`] gives the same back, and the same keys.
+pub fn recording(
+    (revision, sampling, system): (&str, &Sampling, &str),
+    card: &Card,
+    replies: &BTreeMap<Digest, Reply>,
+) -> String {
+    let fraction = |milli: u32| f64::from(milli) / 1000.0;
+    let mut asked = serde_json::json!({
+        "temperature": fraction(sampling.temperature_milli),
+        "seed": sampling.seed,
+        "max_tokens": sampling.max_tokens,
+        "top_p": sampling.top_p_milli.map(fraction),
+        "thinking": sampling.thinking,
+        "route": sampling.route,
+        "extra": sampling.extra,
+        "headers": sampling.headers,
+    });
+    let mut model = serde_json::json!({
+        "name": revision.split('@').next().unwrap_or_default(),
+        "identity": revision,
+        "family": card.family,
+        "size": card.size,
+        "weights": card.weights,
+        "precision": card.precision,
+        "released": card.released,
+        "cutoff": card.cutoff,
+        "license": card.licence,
+    });
+    for part in [&mut asked, &mut model] {
+        if let Some(fields) = part.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+    }
+    let mut header = serde_json::json!({
+        "format": REPLAY_FORMAT, "model": model, "sampling": asked,
+    });
+    if !system.is_empty() {
+        header["system"] = system.into();
+    }
+    let mut out = format!("{header}\n");
+    for (id, reply) in replies {
+        out.push_str(&format!(
+            "{}\n",
+            serde_json::json!({ "id": id, "reply": reply })
+        ));
+    }
+    out
+}
+
 /// What is wrong with the JSON of one line; which line it is in the file is said before.
 fn in_line(e: &serde_json::Error) -> String {
     e.to_string().replace(" at line 1 column ", " at column ")
@@ -306,5 +380,59 @@ pub fn replayed(replay: &Replay, request: &Request) -> Result<Output, Failure> {
             help: "record replies to the output of `everbench prompts`, or leave the model out"
                 .into(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_reads_back_as_what_was_recorded() {
+        let sampling = Sampling {
+            temperature_milli: 700,
+            seed: 7,
+            top_p_milli: Some(950),
+            max_tokens: 900,
+            thinking: Thinking::Budget(800),
+            route: Some("maker".into()),
+            extra: r#"{"top_k":1}"#.into(),
+            headers: BTreeMap::from([("x-title".into(), "bench".into())]),
+        };
+        let card = Card {
+            family: Some("F".into()),
+            size: Some("7B".into()),
+            cutoff: Some("2026-01".into()),
+            ..Card::default()
+        };
+        let reply = Reply {
+            served_model: Some("m-1".into()),
+            usage: Some(Usage {
+                input_tokens: 3,
+                output_tokens: 4,
+                cached_input_tokens: Some(1),
+                reasoning_tokens: Some(2),
+            }),
+            omitted: vec!["seed".into()],
+            ..Reply::ended(Stop::Length, "a\nb \u{e9}")
+        };
+        let replies = BTreeMap::from([
+            (Digest::of(b"1"), reply),
+            (Digest::of(b"2"), Reply::ended(Stop::Context, "")),
+        ]);
+        let text = recording(("p/m@1", &sampling, "Be brief."), &card, &replies);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("replies.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let replay = Replay::read(&path).unwrap();
+        assert_eq!((&*replay.revision, &replay.sampling), ("p/m@1", &sampling));
+        assert_eq!((&*replay.system, &replay.card), ("Be brief.", &card));
+        assert_eq!(replay.replies, replies);
+        // Without anything special, too, and without a revision.
+        let plain = Sampling::default();
+        let text = recording(("p/m", &plain, ""), &Card::default(), &replies);
+        std::fs::write(&path, text).unwrap();
+        let replay = Replay::read(&path).unwrap();
+        assert_eq!((&*replay.revision, &replay.sampling), ("p/m", &plain));
     }
 }

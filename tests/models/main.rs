@@ -3,6 +3,7 @@
 //! Then the program as a whole: killed, out of money, without a network.
 
 mod batches;
+mod commands;
 mod faults;
 mod harness;
 mod program;

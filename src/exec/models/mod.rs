@@ -37,12 +37,13 @@ pub use secret::{Secret, SecretError};
 use super::answer::{Replay, replayed};
 use crate::ask::prices::dollars;
 use crate::ask::wire::Shape;
-use crate::ask::{Request, Sampling, Usage};
+use crate::ask::{Reply, Request, Sampling, Usage};
 use crate::engine::{Failure, Order, Service};
 use crate::job::Key;
 use batch::Tray;
 use client::Address;
 use lane::{Lane, Question};
+use patience::Trouble;
 use purse::Purse;
 
 /// What requests cost, in millionths of a dollar.
@@ -309,6 +310,46 @@ impl Models {
             events: events.unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
+}
+
+/// Asks a model one thing, once, apart from any run: nothing is tried again, kept or noted. Why there
+/// is no answer comes as a word, a sentence, and whether it can pass.
+///
+/// # Errors
+/// See [`ModelsError`].
+pub fn ask_once(
+    model: Model,
+    request: &Request,
+) -> Result<Result<Reply, (&'static str, String, bool)>, ModelsError> {
+    struct Nowhere;
+    impl Notes for Nowhere {
+        fn read(&self, _: &str) -> Option<Vec<u8>> {
+            None
+        }
+        fn write(&self, _: &str, _: &[u8]) -> Result<(), String> {
+            Ok(())
+        }
+    }
+    let no_key = model.secrets.as_ref().err().map(|f| said(f.clone()));
+    if let Some(why) = no_key {
+        return Ok(Err(("no-key", why, false)));
+    }
+    let model = Model {
+        max_cost: None,
+        batches: None,
+        ..model
+    };
+    let models = Models::new(vec![model], [], None, Arc::new(Nowhere))?;
+    let lane = Arc::clone(&models.shared.lanes[0]);
+    let answered = models.shared.runtime.block_on(lane.ask(request));
+    Ok(match answered {
+        Ok((reply, _)) => Ok(reply),
+        Err(Trouble::Fault(fault)) => {
+            let passing = fault.remedy() == crate::ask::wire::Remedy::Retry;
+            Err((fault.kind(), fault.to_string(), passing))
+        }
+        Err(Trouble::Send(e)) => Err(("unreachable", e.to_string(), true)),
+    })
 }
 
 /// Why a model is asked no more, in one line.
