@@ -553,6 +553,8 @@ fn watch(lane: &Arc<Lane>, shared: &Arc<Shared>, mark: String) {
             return;
         };
         if noted.id.is_none() {
+            // Others of its questions come in this moment: if it has to be sent, then whole.
+            tokio::time::sleep(lane.model.batches.unwrap_or_default().quiet).await;
             // It was about to be sent when that process ended: was it?
             match find(&lane, &noted).await {
                 Ok(Some(id)) => named(&lane, &shared_, tray, &mark, id),
