@@ -8,10 +8,12 @@
 //! Replicates are independent and collected in order, so any number of threads gives the same
 //! bits.
 
+use super::compare::groups;
 use super::interval::Interval;
 use super::mix::{exponential, mix64};
 use super::{StatsError, check_confidence, check_finite};
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 
 /// Replicates that a published interval must have at least.
 pub const MIN_REPLICATES: u32 = 2000;
@@ -176,7 +178,12 @@ pub fn compare(scores: &[f64], draws: &[Vec<f64>], confidence: f64) -> Result<Ra
     for pair in &mut differences {
         pair.told_apart = pair.difference > critical * pair.standard_error;
     }
-    let groups = groups(&order, &differences);
+    let apart: BTreeSet<(usize, usize)> = differences
+        .iter()
+        .filter(|pair| pair.told_apart)
+        .map(|pair| (pair.higher, pair.lower))
+        .collect();
+    let groups = groups(&order, |higher, lower| apart.contains(&(higher, lower)));
     let rank_intervals = rank_intervals(draws, confidence);
     Ok(Ranking {
         order,
@@ -249,27 +256,6 @@ fn rank_intervals(draws: &[Vec<f64>], confidence: f64) -> Vec<(u32, u32)> {
             (lo, hi)
         })
         .collect()
-}
-
-fn groups(order: &[usize], differences: &[Difference]) -> Vec<Vec<usize>> {
-    let apart: std::collections::BTreeSet<(usize, usize)> = differences
-        .iter()
-        .filter(|pair| pair.told_apart)
-        .map(|pair| (pair.higher, pair.lower))
-        .collect();
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut reached = 0;
-    for from in 0..order.len() {
-        let mut to = from + 1;
-        while to < order.len() && (from..to).all(|x| !apart.contains(&(order[x], order[to]))) {
-            to += 1;
-        }
-        if to > reached {
-            groups.push(order[from..to].to_vec());
-            reached = to;
-        }
-    }
-    groups
 }
 
 #[cfg(test)]

@@ -1,9 +1,16 @@
-//! Tests and corrections beside the intervals: McNemar, sign flips, Holm, Benjamini-Hochberg,
-//! power, and pass@k.
+//! Tests and corrections beside the intervals: the normal test, McNemar, sign flips, Holm,
+//! Benjamini-Hochberg, groups that cannot be told apart, power, and pass@k.
 
 use super::mix::mix64;
 use super::{StatsError, check_finite};
+use statrs::function::erf::erfc;
 use statrs::function::factorial::ln_binomial;
+
+/// Two-sided p-value of an estimate that is `z` standard errors from zero, by the normal
+/// approximation. NaN for NaN.
+pub fn normal_p(z: f64) -> f64 {
+    erfc(z.abs() / std::f64::consts::SQRT_2)
+}
 
 /// Two-sided exact McNemar test: of two models on the same items, `only_a` items were solved by
 /// the first alone and `only_b` by the second alone. 1 when they never disagree.
@@ -13,6 +20,21 @@ pub fn mcnemar_exact(only_a: u64, only_b: u64) -> f64 {
         .map(|k| (ln_binomial(n, k) - n as f64 * std::f64::consts::LN_2).exp())
         .sum();
     (2.0 * tail).min(1.0)
+}
+
+/// Two-sided McNemar test of the mid-p kind: as [`mcnemar_exact`], with the probability of what
+/// was observed counted half. The exact test keeps its level at the price of power; this one is
+/// close to its level on average (Fagerland, Lydersen and Laake 2013). 1 when they never disagree.
+pub fn mcnemar_mid_p(only_a: u64, only_b: u64) -> f64 {
+    let n = only_a.saturating_add(only_b);
+    if n == 0 {
+        return 1.0;
+    }
+    let log = |k| ln_binomial(n, k) - n as f64 * std::f64::consts::LN_2;
+    let observed = log(only_a.min(only_b)).exp();
+    let tail: f64 = (0..=only_a.min(only_b)).map(|k| log(k).exp()).sum();
+    // With as many on either side the tail holds the middle term, which belongs to both sides.
+    (2.0 * tail - observed).min(1.0)
 }
 
 /// Two-sided sign-flip permutation test of the sums of paired differences, one sum per cluster:
@@ -76,6 +98,24 @@ fn adjusted(p_values: &[f64], false_discovery: bool) -> Vec<f64> {
     result
 }
 
+/// Runs of neighbours in `order` of which no two are told apart, none within another. An entry
+/// can be in several, as letters in a table of means.
+pub fn groups(order: &[usize], told_apart: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut reached = 0;
+    for from in 0..order.len() {
+        let mut to = from + 1;
+        while to < order.len() && (from..to).all(|x| !told_apart(order[x], order[to])) {
+            to += 1;
+        }
+        if to > reached {
+            groups.push(order[from..to].to_vec());
+            reached = to;
+        }
+    }
+    groups
+}
+
 /// The smallest true difference found in 80 % of studies with a two-sided test at 0.05, from the
 /// standard error of the difference.
 pub fn minimum_detectable_effect(standard_error: f64) -> f64 {
@@ -126,6 +166,92 @@ mod tests {
             close(mcnemar_exact(b, a), p);
         }
     }
+
+    /// `fixtures/tables/stats-reference.json` is written by tools/make-stats-reference, which
+    /// computes with fractions and by enumeration, and shares no code and no formula with this.
+    #[test]
+    fn tests_and_corrections_equal_exact_arithmetic() {
+        let text = include_str!("../../fixtures/tables/stats-reference.json");
+        let reference: serde_json::Value = serde_json::from_str(text).unwrap();
+        let number = |v: &serde_json::Value| v.as_f64().unwrap();
+        let list = |v: &serde_json::Value| {
+            let list = v.as_array().unwrap().iter();
+            list.map(|v| v.as_f64().unwrap()).collect::<Vec<f64>>()
+        };
+        let rows = |name: &str| {
+            let rows = reference[name].as_array().unwrap();
+            assert!(rows.len() >= 4, "{name}");
+            rows.clone()
+        };
+        for row in rows("mcnemar") {
+            let count = |key: &str| row[key].as_u64().unwrap();
+            let (a, b) = (count("only_a"), count("only_b"));
+            close(mcnemar_exact(a, b), number(&row["exact"]));
+            close(mcnemar_mid_p(a, b), number(&row["mid_p"]));
+            close(mcnemar_mid_p(b, a), number(&row["mid_p"]));
+        }
+        for row in rows("normal") {
+            close(normal_p(number(&row["z"])), number(&row["p"]));
+        }
+        for row in rows("corrections") {
+            let p = list(&row["p"]);
+            for (got, expected) in holm(&p).into_iter().zip(list(&row["holm"])) {
+                close(got, expected);
+            }
+            let found = benjamini_hochberg(&p);
+            for (got, expected) in found.into_iter().zip(list(&row["benjamini_hochberg"])) {
+                close(got, expected);
+            }
+        }
+        for row in rows("sign_flip") {
+            let got = sign_flip(&list(&row["sums"]), 20_000, 7).unwrap();
+            let exact = number(&row["p"]);
+            // Five standard errors of 20,000 draws.
+            let slack = 5.0 * (exact * (1.0 - exact) / 20_000.0).sqrt() + 1e-4;
+            assert!((got - exact).abs() < slack, "{got}, exactly {exact}");
+        }
+        for row in rows("clustered") {
+            let names = row["clusters"].as_array().unwrap().iter();
+            let names: Vec<Option<u64>> = names.map(serde_json::Value::as_u64).collect();
+            let (a, b) = (list(&row["a"]), list(&row["b"]));
+            let of = |got: crate::stats::cluster::ClusteredMean, key: &str| {
+                let expected = &row[key];
+                close(got.mean, number(&expected["mean"]));
+                close(
+                    got.standard_error.unwrap().powi(2),
+                    number(&expected["variance"]),
+                );
+                close(
+                    got.design_effect.unwrap(),
+                    number(&expected["design_effect"]),
+                );
+            };
+            of(
+                crate::stats::cluster::clustered_mean(&a, &names, 0.95).unwrap(),
+                "mean",
+            );
+            of(
+                crate::stats::cluster::paired_difference(&a, &b, &names, 0.95).unwrap(),
+                "difference",
+            );
+        }
+    }
+
+    #[test]
+    fn groups_are_the_longest_runs_without_a_difference() {
+        let apart = |pairs: &'static [(usize, usize)]| {
+            move |a: usize, b: usize| pairs.contains(&(a, b)) || pairs.contains(&(b, a))
+        };
+        let order = [2, 0, 1, 3];
+        assert_eq!(groups(&order, apart(&[])), [vec![2, 0, 1, 3]]);
+        assert_eq!(
+            groups(&order, apart(&[(2, 3), (2, 1)])),
+            [vec![2, 0], vec![0, 1, 3]]
+        );
+        assert_eq!(groups(&[0, 1], apart(&[(0, 1)])), [vec![0], vec![1]]);
+        assert!(groups(&[], apart(&[])).is_empty());
+    }
+
     const MCNEMAR: [(u64, u64, f64); 5] = [
         (0, 0, 1.0),
         (0, 1, 1.0),
