@@ -108,6 +108,12 @@ pub fn functions(language: &Language, source: &[u8]) -> FileFunctions {
     of_outline(language, &Outline::of(language.id(), source))
 }
 
+/// The same for texts that are only shown and compared: how well the grammar understands bodies is
+/// left out (`errors` is 0), which is most of the work.
+pub(super) fn delimited(language: &Language, source: &[u8]) -> FileFunctions {
+    read_all(language, &Outline::of(language.id(), source), false)
+}
+
 /// The function called `name` in `text`, its own text as a file has it: what stood around it says
 /// where the parts of its name come from that are not written in it.
 pub fn function_alone(language: &Language, text: &[u8], name: &str) -> Option<Definition> {
@@ -187,6 +193,11 @@ pub(super) fn place_of(language: LanguageId, asked: &Definition) -> Place {
 }
 
 pub(super) fn of_outline(language: &Language, o: &Outline<'_>) -> FileFunctions {
+    read_all(language, o, true)
+}
+
+/// `judged`: whether bodies are parsed.
+fn read_all(language: &Language, o: &Outline<'_>, judged: bool) -> FileFunctions {
     let lines = Lines::of(o.source);
     let mut found = FileFunctions::default();
     let mut ordinals: HashMap<String, usize> = HashMap::new();
@@ -198,7 +209,10 @@ pub(super) fn of_outline(language: &Language, o: &Outline<'_>) -> FileFunctions 
         };
         match read(language, o, block, is_function) {
             Ok(head) => {
-                let mut definition = describe(language, o, &lines, block, &head);
+                let mut definition = describe(o, &lines, block, &head);
+                if judged {
+                    definition.errors = errors(language, &o.source[definition.body.clone()]);
+                }
                 let ordinal = ordinals.entry(definition.name.clone()).or_default();
                 definition.ordinal = *ordinal;
                 *ordinal += 1;
@@ -245,13 +259,7 @@ fn read(
     Err((head.start, Some(head.name), reason))
 }
 
-fn describe(
-    language: &Language,
-    o: &Outline<'_>,
-    lines: &Lines,
-    block: &Block,
-    head: &Head,
-) -> Definition {
+fn describe(o: &Outline<'_>, lines: &Lines, block: &Block, head: &Head) -> Definition {
     let body = o.tokens[block.open].start..o.tokens[block.close].end;
     let definition = head.start..o.tokens[block.end].end;
     let span = leading_comment(o, lines, head.start).unwrap_or(head.start)..definition.end;
@@ -269,7 +277,7 @@ fn describe(
         variadic: head.variadic,
         tokens: words(&o.source[span.clone()]),
         has_directives: o.tokens[first..=block.end].iter().any(directive),
-        errors: errors(language, &o.source[body.clone()]),
+        errors: 0,
         signature: head.start..head.end,
         name_range: head.name.clone(),
         written: head.written,

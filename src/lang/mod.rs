@@ -22,6 +22,7 @@
 //! - [`splice`]: verified replacement of ranges.
 //! - [`variant_of`]: from the code in a reply to the text to splice, or to a refusal.
 //! - [`normalised`]: a text without its formatting.
+//! - [`SnippetLanguage`]: functions to be shown and compared only, in more languages.
 //! - [`calibration`]: edits with a known outcome.
 
 mod braces;
@@ -39,6 +40,7 @@ mod outline;
 mod placeless;
 mod reality;
 mod scopes;
+mod snippets;
 mod splice;
 mod substance;
 #[cfg(test)]
@@ -56,6 +58,7 @@ pub use locate::{FOREIGN, LocateError, alone, locate, occurrences, with_comment}
 pub use normalise::normalised;
 pub use placeless::{BODY, Placed, placeless, source_line};
 pub use reality::{Intersection, OnlyCompiled, OnlyCompiledReason, Reality, intersect};
+pub use snippets::{NoSnippet, Snippet, SnippetLanguage, Snippets};
 pub use splice::{Splice, SpliceError, splice};
 pub use substance::Substance;
 pub use unit::{CompiledDefinition, Context, StrippedUnit, compiled_definitions, strip_unit};

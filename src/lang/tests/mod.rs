@@ -4,6 +4,7 @@ mod calibration;
 mod cpp;
 mod functions;
 mod placeless;
+mod snippets;
 mod unit;
 mod variant;
 

@@ -1,0 +1,135 @@
+//! Functions in languages that are read by their query alone.
+
+use crate::lang::{SnippetLanguage, Snippets};
+
+fn named(language: &str) -> SnippetLanguage {
+    SnippetLanguage::named(language).unwrap()
+}
+
+fn told(found: &Snippets) -> Vec<String> {
+    let line = |s: &crate::lang::Snippet| format!("{}{}", s.name, s.parameters);
+    found.found.iter().map(line).collect()
+}
+
+#[test]
+fn every_language_finds_a_function_in_its_own_text() {
+    let texts = [
+        ("c", "int f(int a) { return a; }\n"),
+        ("c++", "namespace n { int f(int a) { return a; } }\n"),
+        ("java", "class A { int f(int a) { return a; } }\n"),
+        ("go", "package p\nfunc f(a int) int { return a }\n"),
+        ("python", "def f(a):\n    return a\n"),
+    ];
+    assert_eq!(texts.len(), SnippetLanguage::all().count(), "one for each");
+    for (language, text) in texts {
+        let found = named(language).snippets(text.as_bytes());
+        assert_eq!(found.found.len(), 1, "{language}");
+        assert!(!found.found[0].broken, "{language}");
+    }
+}
+
+#[test]
+fn java_methods_have_their_classes_and_parameters() {
+    let text = "package p;\nclass Shop {\n  // one\n  Shop(int size) { this.size = size; }\n  \
+                int add(int a) { return a; }\n  int add(int a, String /* of */ b) { return a; }\n  \
+                abstract void none();\n  static class Basket {\n    @Override public void put() {\n      \
+                Runnable r = new Runnable() { public void run() { put(); } };\n    }\n  }\n}\n\
+                interface I { default int g() { return 1; } }\n";
+    assert_eq!(
+        told(&named("java").snippets(text.as_bytes())),
+        [
+            "Shop.Shop( int size ) ".to_string(),
+            "Shop.add( int a ) ".to_string(),
+            "Shop.add( int a , String b ) ".to_string(),
+            "Shop.Basket.put( ) ".to_string(),
+            "I.g( ) ".to_string(),
+        ]
+    );
+}
+
+#[test]
+fn go_methods_have_their_receivers() {
+    let text = "package p\n\nfunc f() {}\nfunc (s *Shop) Add(a int) int { return a }\n\
+                func (s Shop[T]) Get() T { g := func() {}; g(); return s.t }\n";
+    assert_eq!(
+        told(&named("go").snippets(text.as_bytes())),
+        ["f", "Shop.Add", "Shop.Get"]
+    );
+}
+
+#[test]
+fn python_functions_have_their_decorators_and_what_is_inside() {
+    let text = "import os\n\nclass A:\n    @checked\n    def f(self):\n        def inner():\n            \
+                return 1\n        return inner\n\ndef g(): pass\n";
+    let found = named("python").snippets(text.as_bytes());
+    assert_eq!(told(&found), ["A.f", "g"]);
+    let first = &text[found.found[0].range.clone()];
+    assert!(
+        first.starts_with("@checked") && first.ends_with("return inner"),
+        "{first}"
+    );
+}
+
+#[test]
+fn substance_is_what_is_neither_comment_nor_layout() {
+    let same = [
+        (
+            "c",
+            "int f(void){return 1;}",
+            "int f(void)\n{ /* one */\n  return 1; // 1\n}",
+        ),
+        (
+            "java",
+            "int f() { return 1; }",
+            "int f()\n{ // one\n  return /**/ 1;\n}",
+        ),
+        (
+            "go",
+            "func f() int { return 1 }",
+            "func f() int {\n\t// one\n\treturn 1\n}",
+        ),
+        (
+            "python",
+            "def f():\n  return 1\n",
+            "def f():  # one\n    return 1\n",
+        ),
+    ];
+    for (language, a, b) in same {
+        let substance = |text: &str| named(language).substance(text.as_bytes());
+        assert_eq!(substance(a), substance(b), "{language}");
+        assert_ne!(substance(a), substance(&a.replace('1', "2")), "{language}");
+    }
+    // The last line is inside of the condition, or not.
+    let inside = "def f(a):\n    if a:\n        g()\n        h()\n";
+    let outside = "def f(a):\n    if a:\n        g()\n    h()\n";
+    let substance = |text: &str| named("python").substance(text.as_bytes());
+    assert_ne!(substance(inside), substance(outside));
+}
+
+#[test]
+fn hostile_bytes_give_a_value() {
+    for language in SnippetLanguage::all() {
+        for text in [
+            &b"\xff\xfe\0{{{("[..],
+            b"",
+            b"class A { void f() { ",
+            b"def f(:\n\t\t\n  x",
+        ] {
+            let found = language.snippets(text);
+            for snippet in &found.found {
+                assert!(snippet.range.end <= text.len(), "{language:?}");
+            }
+            language.substance(text);
+        }
+    }
+}
+
+#[test]
+fn files_are_in_the_language_of_their_extension() {
+    let of = |path: &str| SnippetLanguage::of_path(path).map(SnippetLanguage::name);
+    assert_eq!(of("a/b.java"), Some("java"));
+    assert_eq!(of("a.cc"), Some("c++"));
+    assert_eq!(of("py"), None);
+    assert_eq!(of("a.txt"), None);
+    assert_eq!(named("c").group(), named("c++").group());
+}
