@@ -20,7 +20,7 @@ use crate::subject::{GitSource, is_commit};
 const LISTED: usize = 8;
 
 /// Variables by which git could be led elsewhere or made to run something.
-const CLEARED: [&str; 22] = [
+pub(super) const CLEARED: [&str; 22] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_ASKPASS",
     "GIT_ATTR_SOURCE",
@@ -212,6 +212,34 @@ impl Git {
         String::from_utf8_lossy(&shown.stdout).trim().parse().ok()
     }
 
+    /// The mirror of the repository at `url`, if there is one.
+    pub fn mirror_of(&self, url: &str) -> Option<PathBuf> {
+        let mirror = Mirror::open(self, &at_url(url), Path::new(".")).ok()?;
+        mirror.made.then_some(mirror.dir)
+    }
+
+    /// Fetches a commit and its parents from `url`, and gives the mirror that then has them: two
+    /// steps of history if the server gives single commits, else all of it.
+    pub fn obtain_history(&self, url: &str, commit: &str) -> Result<PathBuf, GitError> {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mirror = Mirror::open(self, &at_url(url), Path::new("."))?;
+        let refs = mirror.remote_refs()?;
+        if is_commit(commit) {
+            mirror.make(commit)?;
+            let refspec = format!("+{commit}:refs/everbench/{commit}");
+            let output = mirror.fetch(&["--depth=2"], &[refspec])?;
+            if output.status.success() {
+                return Ok(mirror.dir);
+            }
+            let error = mirror.failed(&output);
+            if error.is_transient() {
+                return Err(error);
+            }
+        }
+        mirror.everything(&refs)?;
+        Ok(mirror.dir)
+    }
+
     /// The tree of the commit that `source` names by its full id. Needs no network when the mirror
     /// has the commit.
     pub fn fetch(&self, source: &GitSource, manifest_dir: &Path) -> Result<Tree, GitError> {
@@ -224,6 +252,15 @@ impl Git {
         }
         let id = mirror.commit_of(commit, commit)?;
         mirror.tree(&id, source)
+    }
+}
+
+fn at_url(url: &str) -> GitSource {
+    GitSource {
+        url: url.to_string(),
+        revision: String::new(),
+        path_inside: None,
+        without_submodules: true,
     }
 }
 
@@ -710,23 +747,56 @@ fn listing(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
 }
 
 /// A running `cat-file --batch`.
-struct Objects {
-    ask: std::process::ChildStdin,
-    answer: BufReader<std::process::ChildStdout>,
+pub(super) struct Objects {
+    pub(super) ask: std::process::ChildStdin,
+    pub(super) answer: BufReader<std::process::ChildStdout>,
 }
 
 impl Objects {
     /// An object's bytes; `None` when there are more than `most`.
-    fn get(&mut self, id: &[u8], most: u64) -> io::Result<Option<Arc<[u8]>>> {
-        self.ask.write_all(id)?;
-        self.ask.write_all(b"\n")?;
-        let mut head = String::new();
-        self.answer.read_line(&mut head)?;
+    pub(super) fn get(&mut self, id: &[u8], most: u64) -> io::Result<Option<Arc<[u8]>>> {
+        let head = self.ask(id)?;
         let size = head.trim_end().rsplit(' ').next().unwrap_or_default();
         let size: u64 = size
             .parse()
             .map_err(|_| io::Error::other(format!("object {}", head.trim_end())))?;
+        self.take(size, most)
+    }
+
+    /// The object that a name stands for: its id and bytes. `None` when there is none, or when it
+    /// has more than `most` bytes.
+    pub(super) fn look_up(
+        &mut self,
+        name: &[u8],
+        most: u64,
+    ) -> io::Result<Option<(String, Arc<[u8]>)>> {
+        let head = self.ask(name)?;
+        let mut words = head.trim_end().rsplit(' ');
+        let size = words.next().and_then(|s| s.parse::<u64>().ok());
+        let (Some(size), Some(_), Some(id)) = (size, words.next(), words.next()) else {
+            // `missing`, `ambiguous`; anything else is git's end.
+            return match head.is_empty() {
+                true => Err(io::Error::other("cat-file ended")),
+                false => Ok(None),
+            };
+        };
+        let id = id.to_string();
+        Ok(self.take(size, most)?.map(|bytes| (id, bytes)))
+    }
+
+    fn ask(&mut self, name: &[u8]) -> io::Result<String> {
+        self.ask.write_all(name)?;
+        self.ask.write_all(b"\n")?;
+        let mut head = String::new();
+        self.answer.read_line(&mut head)?;
+        Ok(head)
+    }
+
+    /// Takes an object of this size, or passes over it.
+    fn take(&mut self, size: u64, most: u64) -> io::Result<Option<Arc<[u8]>>> {
         if size > most {
+            let mut left = (&mut self.answer).take(size + 1);
+            io::copy(&mut left, &mut io::sink())?;
             return Ok(None);
         }
         let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];

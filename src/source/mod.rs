@@ -8,6 +8,7 @@
 //! - [`directory`], [`registry`] (crates), [`git`], [`debian`] with [`apt`], [`sdist`], [`tarball`]:
 //!   one file per kind of source. docs/extending.md tells how to add one.
 //! - [`newest`]: the newest version of a package that is followed.
+//! - [`history`]: what single commits of a repository change.
 //! - `collect`, `archive`, `download`: what several of them need.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
@@ -18,6 +19,7 @@ pub mod debian;
 pub mod directory;
 pub mod download;
 pub mod git;
+pub mod history;
 pub mod newest;
 pub mod registry;
 pub mod sdist;
@@ -32,6 +34,7 @@ pub use debian::{Apt, DebianError};
 pub use directory::{Limits, ReadError, read_directory};
 pub use download::DownloadError;
 pub use git::{Git, GitError};
+pub use history::{History, HistoryError};
 pub use newest::newest;
 pub use registry::{CrateError, Fetcher};
 pub use sdist::{Index, SdistError};

@@ -19,6 +19,7 @@ use crate::subject::{CrateSource, Globs, Manifest, Preset, Selection, preset};
 mod archives;
 mod debian;
 mod git;
+mod history;
 mod http;
 mod newest;
 mod sdist;
