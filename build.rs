@@ -20,6 +20,7 @@ const PURE: &[&str] = &[
     "src/oss",
     "src/stats",
     "src/subject",
+    "src/tosss",
     "queries",
     "Cargo.lock",
 ];

@@ -22,6 +22,7 @@ pub mod source;
 pub mod stats;
 pub mod store;
 pub mod subject;
+pub mod tosss;
 
 /// The digest of the code of the pure rooms and of all dependencies' versions.
 pub const CODE: &str = env!("EVERBENCH_CODE");

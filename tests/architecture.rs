@@ -22,24 +22,29 @@ const EDGES: &[(&str, &[&str])] = &[
             "ask", "engine", "lang", "logs", "source", "stats", "subject",
         ],
     ),
+    ("tosss", &["ask", "lang", "stats"]),
     (
         "exec",
-        &["ask", "engine", "lang", "logs", "oss", "source", "subject"],
+        &[
+            "ask", "engine", "lang", "logs", "oss", "source", "subject", "tosss",
+        ],
     ),
     (
         "report",
-        &["app", "ask", "config", "logs", "oss", "stats", "subject"],
+        &[
+            "app", "ask", "config", "logs", "oss", "stats", "subject", "tosss",
+        ],
     ),
     (
         "app",
         &[
-            "ask", "config", "engine", "exec", "lang", "oss", "source", "store", "subject",
+            "ask", "config", "engine", "exec", "lang", "oss", "source", "store", "subject", "tosss",
         ],
     ),
     (
         "cli",
         &[
-            "app", "ask", "config", "engine", "exec", "oss", "report", "store", "subject",
+            "app", "ask", "config", "engine", "exec", "oss", "report", "store", "subject", "tosss",
         ],
     ),
 ];
@@ -48,8 +53,8 @@ const EVERYBODYS: &[&str] = &["date", "digest", "job", "cancel", "CODE"];
 
 /// Rooms that must not read files, run programs, or know the time and the environment.
 const PURE: &[&str] = &[
-    "stats", "logs", "lang", "ask", "subject", "oss", "report", "config", "date", "digest", "job",
-    "cancel",
+    "stats", "logs", "lang", "ask", "subject", "oss", "tosss", "report", "config", "date",
+    "digest", "job", "cancel",
 ];
 
 /// What they must not name.

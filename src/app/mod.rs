@@ -54,6 +54,7 @@ mod sources;
 mod stored;
 mod subjects;
 mod sync;
+pub mod tosss;
 mod upstream;
 mod why;
 

@@ -47,7 +47,7 @@ impl models::Price for Tariff {
 }
 
 /// Notes of the models' service, in the store.
-struct StoreNotes(Arc<Store>);
+pub(super) struct StoreNotes(pub(super) Arc<Store>);
 
 impl Notes for StoreNotes {
     fn read(&self, name: &str) -> Option<Vec<u8>> {

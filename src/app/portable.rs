@@ -10,9 +10,10 @@ use crate::ask;
 use crate::job::Kind;
 use crate::oss::{artifact, case, compiled};
 use crate::store::{Exported, ImportOptions, Imported, Store, StoreError};
+use crate::tosss;
 
 /// Every kind whose outputs are kept.
-pub(super) const KINDS: [Kind; 14] = [
+pub(super) const KINDS: [Kind; 16] = [
     ask::COMPLETION,
     case::CALIBRATION,
     artifact::SOURCE,
@@ -26,6 +27,8 @@ pub(super) const KINDS: [Kind; 14] = [
     artifact::WARNINGS,
     artifact::COVERAGE,
     compiled::EXTRACT,
+    tosss::jobs::CHANGE,
+    tosss::jobs::PATCHES,
     RELEASE,
 ];
 

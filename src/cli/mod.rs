@@ -23,6 +23,7 @@ mod show;
 mod store;
 mod subjects;
 mod sync;
+mod tosss;
 mod why;
 
 use std::path::PathBuf;
@@ -66,6 +67,7 @@ enum Command {
     Store(store::Args),
     Subjects(subjects::Args),
     Sync(sync::Args),
+    Tosss(tosss::Args),
     Why(why::Args),
 }
 
@@ -111,6 +113,7 @@ pub fn main() -> ExitCode {
         Command::Store(args) => store::run(dir, &args),
         Command::Subjects(args) => subjects::run(dir, &args),
         Command::Sync(args) => sync::run(dir, &args),
+        Command::Tosss(args) => tosss::run(dir, &args),
         Command::Why(args) => why::run(dir, &args),
     };
     match result {

@@ -32,6 +32,7 @@ pub mod fetch;
 pub mod footprint;
 pub mod libclang;
 pub mod libclang_worker;
+pub mod mine;
 pub mod models;
 pub mod observe;
 mod opens;

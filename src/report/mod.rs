@@ -10,6 +10,7 @@ mod history;
 mod plan;
 mod since;
 mod table;
+mod tosss;
 mod upstream;
 
 pub use aggregate::AggregateRow;
@@ -24,4 +25,7 @@ pub use history::{
 pub use plan::{PLAN_SCHEMA, PlanDoc, plan, plan_text};
 pub use since::{SINCE_SCHEMA, Since, since};
 pub use table::{Style, counts, text};
+pub use tosss::{
+    TOSSS_SCHEMA, side_by_side, tosss_json, tosss_report_json, tosss_report_text, tosss_text,
+};
 pub use upstream::{BrokenSubject, broken_line};

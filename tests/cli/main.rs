@@ -23,5 +23,6 @@ mod sources;
 mod store;
 mod subjects;
 mod support;
+mod tosss;
 mod upstream;
 mod versions;

@@ -261,7 +261,7 @@ pub fn extract_reply(reply: &Reply, ctx: &ReplyContext) -> Outcome {
 }
 
 /// The reply without its thinking, and whether that was never ended.
-fn after_thinking(text: &str) -> (&str, bool) {
+pub fn after_thinking(text: &str) -> (&str, bool) {
     for (open, close) in [("<think>", "</think>"), ("<thinking>", "</thinking>")] {
         let begins = text.trim_start().starts_with(open);
         // Some servers strip the opening tag, which is part of their prompt.
@@ -442,7 +442,7 @@ fn describe(text: &str, ctx: &ReplyContext, notes: &mut Vec<Note>) {
 }
 
 /// Whether prose without code declines the task.
-fn refuses(answer: &str) -> bool {
+pub fn refuses(answer: &str) -> bool {
     const PHRASES: &[&str] = &[
         "i can't",
         "i cannot",
