@@ -11,9 +11,13 @@ use super::drive::{Drove, Ready};
 use super::error::unusable;
 use super::why::{Last, count};
 use super::{App, AppError, Options};
+use super::models::Tariff;
+use crate::ask::prices::{Price, most_input};
+use crate::ask::{COMPLETION, Reply, Request, Usage};
 use crate::cancel::Cancel;
 use crate::engine::{EngineDb, Hold, Observer};
-use crate::job::Key;
+use crate::exec::models;
+use crate::job::{Key, Value};
 use crate::oss::leaderboard::Entry;
 use crate::oss::outlook::{self, Stage};
 use crate::oss::population;
@@ -77,6 +81,33 @@ pub struct Group {
     pub why: BTreeMap<String, u64>,
     /// Processor seconds of them all, by what such jobs took here before.
     pub cpu_seconds: Option<f64>,
+    /// Of requests over HTTP: what they take in tokens and money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asking: Option<Asking>,
+}
+
+/// What requests take.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Asking {
+    /// What they take at most: a token for each byte of their texts, answers of the full length.
+    pub at_most: Tokens,
+    /// What they take if answers are as earlier ones of this model; absent where there are none.
+    pub usual: Option<Tokens>,
+    /// How many earlier answers `usual` rests on.
+    pub answers: u64,
+    /// When the price was read, if the price table says so.
+    pub price_date: Option<String>,
+}
+
+/// Tokens and what they cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Tokens {
+    /// Of questions.
+    pub input: u64,
+    /// Of answers, thinking included.
+    pub output: u64,
+    /// Millionths of a dollar; absent where no price is known.
+    pub micro_usd: Option<u64>,
 }
 
 /// How far one model is.
@@ -141,6 +172,7 @@ impl App {
         let mut counting = Counting {
             costs,
             seen: HashSet::new(),
+            tariffs: self.tariffs(&answering)?,
         };
         let mut subjects = Vec::new();
         for ((bench, subject), board) in world.benches.iter().zip(&plan.subjects).zip(boards) {
@@ -200,6 +232,8 @@ struct Counting<'a> {
     costs: Costs<'a>,
     /// A job that two rows need runs once.
     seen: HashSet<Key>,
+    /// Of models over HTTP, by name.
+    tariffs: BTreeMap<String, Tariff>,
 }
 
 impl Counting<'_> {
@@ -273,12 +307,18 @@ impl Counting<'_> {
                 });
             }
             let each = self.costs.of(kind)?;
+            let tariff = model.and_then(|model| self.tariffs.get(model));
+            let asking = match tariff.filter(|_| kind == COMPLETION.name) {
+                Some(tariff) => Some(self.costs.asking(&entries, tariff)?),
+                None => None,
+            };
             out.groups.push(Group {
                 kind: kind.into(),
                 model: model.map(str::to_string),
                 jobs: entries.len() as u64,
                 why: count(reasons),
                 cpu_seconds: each.map(|s| s * entries.len() as f64),
+                asking,
             });
         }
         Ok(())
@@ -292,6 +332,82 @@ struct Costs<'a> {
 }
 
 impl Costs<'_> {
+    /// What the requests among `entries`, all of one model, take.
+    fn asking(&self, entries: &[Entry], tariff: &Tariff) -> Result<Asking, AppError> {
+        let blob = |digest| self.reader.blob(&digest).ok().flatten();
+        let requests: Vec<Request> = entries
+            .iter()
+            .filter_map(|entry| Request::of_job(&entry.job, blob).ok())
+            .collect();
+        let bytes = |r: &Request| (r.system.len() + r.user.len()) as u64;
+        let mut at_most = Tokens::default();
+        for request in &requests {
+            at_most.input += most_input(request);
+            at_most.output += u64::from(request.sampling.max_tokens);
+        }
+        let price = tariff.price.as_ref();
+        let worst = |price: &Price| {
+            let each = requests.iter();
+            each.map(|r| price.worst_case(r, tariff.batch)).sum()
+        };
+        at_most.micro_usd = price.map(worst);
+        let (mut past, mut answers) = (Usage::default(), 0);
+        let mut asked = 0;
+        for listed in self.reader.actions(Some(COMPLETION.name))? {
+            if answers == PAST as u64 {
+                break;
+            }
+            let Some(action) = self.reader.action(&listed?.key)? else {
+                continue;
+            };
+            let of_model = match action.job.inputs.get("model") {
+                Some(Value::Text(model)) => models::is_of(model, &tariff.revision),
+                _ => false,
+            };
+            if !of_model {
+                continue;
+            }
+            let reply = self.reader.blob(&action.output)?;
+            let reply = reply.and_then(|bytes| Reply::decode(&bytes).ok());
+            let Some(usage) = reply.and_then(|reply| reply.usage) else {
+                continue;
+            };
+            for text in ["system", "user"] {
+                if let Some(Value::Digest(digest)) = action.job.inputs.get(text)
+                    && let Some(text) = self.reader.blob(digest)?
+                {
+                    asked += text.len() as u64;
+                }
+            }
+            past.input_tokens += usage.input_tokens;
+            past.output_tokens += usage.output_tokens;
+            answers += 1;
+        }
+        let usual = (answers > 0 && asked > 0).then(|| {
+            let mut usual = Tokens::default();
+            let mut cost = 0;
+            for request in &requests {
+                // Tokens for a byte as they were before.
+                let one = Usage {
+                    input_tokens: (bytes(request) * past.input_tokens).div_ceil(asked),
+                    output_tokens: past.output_tokens.div_ceil(answers),
+                    ..Usage::default()
+                };
+                usual.input += one.input_tokens;
+                usual.output += one.output_tokens;
+                cost += price.map_or(0, |price| price.cost(&one, tariff.batch));
+            }
+            usual.micro_usd = price.map(|_| cost);
+            usual
+        });
+        Ok(Asking {
+            at_most,
+            usual,
+            answers,
+            price_date: price.and_then(|price| price.date.clone()),
+        })
+    }
+
     /// Mean processor seconds of a job, if one was ever run.
     fn of(&mut self, kind: &'static str) -> Result<Option<f64>, AppError> {
         if let Some(known) = self.known.get(kind) {

@@ -31,12 +31,12 @@ impl Environment {
 }
 
 /// The price of a model, asked one by one or in batches.
-struct Tariff {
+struct Priced {
     price: Price,
     batch: bool,
 }
 
-impl models::Price for Tariff {
+impl models::Price for Priced {
     fn worst(&self, request: &Request) -> u64 {
         self.price.worst_case(request, self.batch)
     }
@@ -44,6 +44,16 @@ impl models::Price for Tariff {
     fn cost(&self, usage: &Usage) -> u64 {
         self.price.cost(usage, self.batch)
     }
+}
+
+/// What is known of a model's cost before it is asked.
+pub(super) struct Tariff {
+    /// Its identity without what was pinned.
+    pub(super) revision: String,
+    /// Its price, if one is known.
+    pub(super) price: Option<Price>,
+    /// Whether it is asked in batches.
+    pub(super) batch: bool,
 }
 
 /// Notes of the models' service, in the store.
@@ -117,6 +127,24 @@ impl App {
         )?))
     }
 
+    /// The tariffs of the models over HTTP, by name.
+    pub(super) fn tariffs(
+        &self,
+        answering: &[Answering],
+    ) -> Result<BTreeMap<String, Tariff>, AppError> {
+        let prices = self.prices()?;
+        let remote = answering.iter().filter_map(|one| {
+            let remote = one.remote.as_ref()?;
+            let tariff = Tariff {
+                revision: remote.identity(None),
+                price: prices.of(&remote.price).cloned(),
+                batch: remote.batch,
+            };
+            Some((one.spec.name.clone(), tariff))
+        });
+        Ok(remote.collect())
+    }
+
     pub(super) fn over_http(
         &self,
         spec: &ModelSpec,
@@ -126,7 +154,7 @@ impl App {
     ) -> Result<Model, AppError> {
         let batch = remote.batch;
         let known = prices.of(&remote.price).cloned();
-        let price = known.map(|price| Arc::new(Tariff { price, batch }) as Arc<dyn models::Price>);
+        let price = known.map(|price| Arc::new(Priced { price, batch }) as Arc<dyn models::Price>);
         let revision = remote.identity(None);
         let max_cost = remote.max_cost;
         let spent = match (&price, max_cost) {

@@ -140,6 +140,12 @@ fn undated(model: &str) -> Option<&str> {
     (digits(last, 2) && digits(month, 2) && digits(year, 4)).then_some(rest)
 }
 
+/// The tokens that a question has at most: one for each of its bytes, and what an API puts around it.
+pub fn most_input(request: &Request) -> u64 {
+    const FRAME: u64 = 512;
+    FRAME + (request.system.len() + request.user.len()) as u64
+}
+
 impl Price {
     fn of(row: &PriceRow) -> Result<Price, String> {
         let rate = |dollars: f64| {
@@ -210,9 +216,7 @@ impl Price {
     /// The most that a request can cost. A token is at least a byte, a chat's frame around the texts
     /// is small, and an answer ends at the limit of tokens.
     pub fn worst_case(&self, request: &Request, batch: bool) -> Micros {
-        const FRAME: u64 = 512;
-        let texts = request.system.len() + request.user.len();
-        let input = FRAME + texts as u64;
+        let input = most_input(request);
         let output = u64::from(request.sampling.max_tokens);
         // Nothing says that a longer question costs more; the dearer of both bounds it.
         let at = |rates: Rates| {

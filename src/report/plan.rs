@@ -6,7 +6,8 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::upstream::broken_line;
-use crate::app::{Forecast, SubjectForecast};
+use crate::app::{Asking, Forecast, SubjectForecast, Tokens};
+use crate::ask::prices::dollars;
 
 /// The version of the JSON document.
 pub const PLAN_SCHEMA: &str = "everbench/plan/1";
@@ -81,6 +82,9 @@ fn write_subject(plan: &SubjectForecast, out: &mut String) {
             group.cpu_seconds.map_or("?".into(), seconds),
             why.join("; ")
         );
+        if let Some(asking) = &group.asking {
+            let _ = writeln!(out, "  {:<18} {}", "", asked(asking));
+        }
     }
     if let Some(unknown) = &plan.unknown {
         let _ = writeln!(out, "  {unknown}");
@@ -115,6 +119,32 @@ fn write_subject(plan: &SubjectForecast, out: &mut String) {
         Some(_) => out.push_str("  with so few functions no two models can be told apart by s1\n"),
         None => {}
     }
+}
+
+/// What requests take, for people.
+fn asked(asking: &Asking) -> String {
+    let tokens = |t: &Tokens| {
+        let money = t.micro_usd.map(|m| format!(", {}", dollars(m)));
+        let money = money.unwrap_or_default();
+        format!("{} tokens in, {} out{money}", t.input, t.output)
+    };
+    let mut said = match &asking.usual {
+        Some(usual) => format!(
+            "{} if answers are as the last {}; ",
+            tokens(usual),
+            asking.answers
+        ),
+        None => String::new(),
+    };
+    let _ = write!(said, "at most {}", tokens(&asking.at_most));
+    match (&asking.price_date, asking.at_most.micro_usd) {
+        (Some(date), _) => {
+            let _ = write!(said, " (price of {date})");
+        }
+        (None, None) => said.push_str(" (no price known: `[[price]]` in everbench.toml gives one)"),
+        (None, Some(_)) => {}
+    }
+    said
 }
 
 /// Seconds for people.
