@@ -455,7 +455,9 @@ impl App {
     fn reads(&self, subject: &str) -> Result<Arc<Remembered>, AppError> {
         let bytes = self.surrounding(subject, READS)?;
         let read = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        Ok(Arc::new(read.unwrap_or_default()))
+        let reader = self.store.reader()?;
+        let there = |list: &Digest| reader.blob(list).is_ok_and(|bytes| bytes.is_some());
+        Ok(Arc::new(reads::still(read.unwrap_or_default(), there)))
     }
 
     /// Notes what the shards of a complete evaluation opened.

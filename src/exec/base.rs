@@ -316,6 +316,9 @@ fn run_phases(
             if mode == recorder::RECORDING && is_placeless(job) {
                 env.insert(placeless::PLACELESS.into(), placeless::AFTER.into());
             }
+            if job.inputs().contains_key("reach-header") {
+                env.insert(recorder::REACH.into(), "1".into());
+            }
             let globs = texts(job.list("harness"));
             if !globs.is_empty() {
                 env.insert(recorder::HARNESS.into(), globs.join("\n"));

@@ -40,6 +40,7 @@ pub mod packages;
 pub mod placeless;
 mod products;
 pub mod program;
+mod reach;
 pub mod recorder;
 pub mod replay;
 pub mod run;

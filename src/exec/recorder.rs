@@ -53,6 +53,9 @@ pub const WHOLE: &str = "whole";
 /// Globs of the test programs' own sources, one a line; set when they are to report out of band.
 pub const HARNESS: &str = "EVERBENCH_HARNESS";
 
+/// Set when units are to note which of their functions are entered.
+pub const REACH: &str = "EVERBENCH_REACH";
+
 /// Set when the compiler is clang.
 pub const CLANG: &str = "EVERBENCH_CLANG";
 /// What clang does without being told, and takes for a mistake when it is.
@@ -98,6 +101,7 @@ fn act(tool: &'static str, real: &OsString, mut args: Vec<OsString>) -> Result<E
         real,
         recording: mode == RECORDING,
         placeless: without_places.is_some_and(|how| how == placeless::AFTER),
+        reach: std::env::var_os(REACH).is_some(),
     };
     if !matches!(tool, "cc" | "c++") {
         return job.run(argv, &cwd, false);
@@ -180,6 +184,8 @@ struct Job<'a> {
     recording: bool,
     /// Objects are made again without places.
     placeless: bool,
+    /// Units in C note which of their functions are entered.
+    reach: bool,
 }
 
 impl Job<'_> {
@@ -193,6 +199,12 @@ impl Job<'_> {
                 REPORT_HEADER
             };
             argv.splice(0..0, ["-include".to_string(), header.to_string()]);
+        }
+        let is_c = |argv: &[String]| {
+            commands::halves(self.tool, argv).is_ok_and(|halves| halves.language == LanguageId::C)
+        };
+        if self.reach && is_c(&argv) {
+            argv.splice(0..0, commands::REACHING.map(String::from));
         }
         let mut command = real_tool(self.real)?;
         command.args(&argv);

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::opens::{Seen, Watch, link};
+use super::reach::entered;
 use super::runner::{Call, Workshop, end_doc, host};
 use super::writable::Copies;
 use super::{Bind, Collected, Ended, Limit, Limits, Status};
@@ -17,7 +18,8 @@ use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
 use crate::oss::artifact::{self, EVERYTHING, ProgramDoc, READS, RunDoc};
-use crate::oss::layout::{RESULTS_FILE, SANITIZER_LOG, SCRATCH, TREE, program};
+use crate::oss::layout::{REACH_FILE, REACH_FOLDER, RESULTS_FILE, SANITIZER_LOG, SCRATCH, TREE};
+use crate::oss::reach;
 use crate::oss::reads::LINKS;
 use crate::subject::{REPORT_TOKEN, REPORT_TOKEN_LENGTH, Report, reported};
 
@@ -31,7 +33,8 @@ impl Executor for TestRun {
     fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
         let same = same_run(job);
         let known: BTreeSet<String> = names_of(job, context)?;
-        if let Some(kept) = self.0.runs.take(same, &known) {
+        let covers = |opened: &BTreeSet<String>| reach::cover(&known, opened, context.blob);
+        if let Some(kept) = self.0.runs.take(same, covers)? {
             // It is this job's run as much as the other's: what such a run takes is known by it.
             context.spent.add(kept.cpu);
             return Ok(kept.output);
@@ -40,13 +43,14 @@ impl Executor for TestRun {
             ended,
             token,
             opened,
+            lists,
         } = tested(&self.0, job, context, environment(job), Vec::new(), true)?;
-        let output = document(ended, token, opened.clone());
+        let output = document(ended, token, opened.clone(), lists);
         // It opened what is not in its key, or, being the unchanged subject's, less than that: the
         // run that has just these names in its key takes this one over.
         let closed = match job.try_material("program") {
-            Some(_) => known.contains(EVERYTHING) || opened.is_subset(&known),
-            None => opened == known,
+            Some(_) => known.contains(EVERYTHING) || covers(&opened)?,
+            None => reach::counted(&known, &opened) == known,
         };
         if !closed {
             let kept = KeptRun {
@@ -73,10 +77,17 @@ fn names_of(job: &Job, context: &Context<'_>) -> Result<BTreeSet<String>, Failur
         })?;
     let products = job.list("products").iter().filter_map(|pair| match pair {
         Value::List(pair) => match pair.as_slice() {
-            [Value::Text(path), _] => Some(path.clone()),
+            [Value::Text(path), _, lists @ ..] => Some((path, lists)),
             _ => None,
         },
         _ => None,
+    });
+    let products = products.flat_map(|(path, lists)| {
+        let lists = lists.iter().filter_map(|list| match list {
+            Value::Digest(list) => Some(reach::entry(path, list)),
+            _ => None,
+        });
+        lists.chain([path.clone()]).collect::<Vec<String>>()
     });
     let held = held.into_keys().filter(|name| name != LINKS);
     Ok(held.chain(products).collect())
@@ -117,14 +128,23 @@ impl KeptRuns {
         all.insert(same, kept);
     }
 
-    /// The run, if all that it opened of the tree is among `known`.
-    fn take(&self, same: Digest, known: &BTreeSet<String>) -> Option<KeptRun> {
-        let mut all = self
-            .0
-            .lock()
-            .expect("nothing panics while it holds the lock");
-        let kept = all.remove(&same)?;
-        kept.opened.is_subset(known).then_some(kept)
+    /// The run, if `covers` says that its key holds all that it opened of the tree.
+    fn take(
+        &self,
+        same: Digest,
+        covers: impl Fn(&BTreeSet<String>) -> Result<bool, Failure>,
+    ) -> Result<Option<KeptRun>, Failure> {
+        let kept = {
+            let mut all = self
+                .0
+                .lock()
+                .expect("nothing panics while it holds the lock");
+            all.remove(&same)
+        };
+        let Some(kept) = kept else {
+            return Ok(None);
+        };
+        Ok(covers(&kept.opened)?.then_some(kept))
     }
 }
 
@@ -135,6 +155,8 @@ pub(super) struct Tested {
     token: Option<String>,
     /// What it opened of the tree, if that was asked.
     opened: BTreeSet<String>,
+    /// The lists of functions that `opened` names.
+    lists: Vec<Vec<u8>>,
 }
 
 /// Runs the shard of `job` with this environment and these further mounts.
@@ -240,6 +262,7 @@ pub(super) fn tested(
     let to_file = job.text("report") == Report::File.name();
     let mut collect = vec![SANITIZER_LOG.to_string()];
     collect.extend(to_file.then(|| RESULTS_FILE.to_string()));
+    collect.extend(watched.then(|| REACH_FILE.to_string()));
     let call = Call {
         argv,
         cwd: match cwd {
@@ -268,14 +291,16 @@ pub(super) fn tested(
         },
         results: true,
         collect,
-        folders: match job.inputs().get("scratch") {
-            Some(Value::Bool(true)) => vec![SCRATCH.to_string()],
-            _ => Vec::new(),
+        folders: {
+            let scratch = matches!(job.inputs().get("scratch"), Some(Value::Bool(true)));
+            let scratch = scratch.then(|| SCRATCH.to_string());
+            let reach = watched.then(|| REACH_FOLDER.to_string());
+            scratch.into_iter().chain(reach).collect()
         },
         before: Some(&make),
     };
     let mut ended = shop.run(&call, context)?;
-    let opened = match (watched, watch.take()) {
+    let mut opened = match (watched, watch.take()) {
         (false, _) => BTreeSet::new(),
         (true, Some(watch)) => {
             let mut opened = watch.stop();
@@ -289,6 +314,16 @@ pub(super) fn tested(
         }
         (true, None) => BTreeSet::from([EVERYTHING.to_string()]),
     };
+    let mut lists = Vec::new();
+    if watched && !opened.contains(EVERYTHING) {
+        let host = |path: &str| {
+            let laid = call.over.iter().find(|(laid, _)| laid == path);
+            laid.map_or_else(|| shown.join(path), |(_, host)| host.clone())
+        };
+        let entered = entered(opened.iter(), &ended.collected, host);
+        lists = entered.lists;
+        opened.extend(entered.names);
+    }
     if to_file {
         report_file(&mut ended);
     }
@@ -296,11 +331,17 @@ pub(super) fn tested(
         ended,
         token,
         opened,
+        lists,
     })
 }
 
 /// What a run brought back, raw.
-fn document(ended: Ended, token: Option<String>, opened: BTreeSet<String>) -> Output {
+fn document(
+    ended: Ended,
+    token: Option<String>,
+    opened: BTreeSet<String>,
+    lists: Vec<Vec<u8>>,
+) -> Output {
     let results = match &token {
         Some(token) => reported(&ended.results, token),
         None => ended.results,
@@ -333,7 +374,10 @@ fn document(ended: Ended, token: Option<String>, opened: BTreeSet<String>) -> Ou
     };
     Output {
         bytes: artifact::write(&doc),
-        blobs: vec![ended.stdout, ended.stderr, results, sanitizers],
+        blobs: [ended.stdout, ended.stderr, results, sanitizers]
+            .into_iter()
+            .chain(lists)
+            .collect(),
     }
 }
 

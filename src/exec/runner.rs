@@ -21,7 +21,7 @@ use super::{Bind, Command, Ended, Limit, Limits, Sandbox, SandboxError, Status};
 use crate::engine::{Context, Failure};
 use crate::lang::QuerySet;
 use crate::oss::artifact::EndDoc;
-use crate::oss::layout::{BIN, OUT, REPORT_HEADER, REPORT_HEADER_CPP, TREE};
+use crate::oss::layout::{BIN, OUT, REACH_HEADER, REPORT_HEADER, REPORT_HEADER_CPP, TREE};
 
 /// The workshop of the executors.
 pub struct Workshop {
@@ -35,8 +35,8 @@ pub struct Workshop {
     pub libclang: Option<Libclang>,
     /// This program, which is also the recording tools and libclang's worker.
     pub recorder: PathBuf,
-    /// The harness headers for C and for C++, as files.
-    pub headers: [PathBuf; 2],
+    /// The harness headers for C and for C++ and the one that notes reach, as files.
+    pub headers: [PathBuf; 3],
     /// What a compiler, an archiver or a linker may use for one variant; see [`compiler_limits`].
     pub limits: Limits,
     /// The queries by which functions are found in the files that are spliced.
@@ -142,6 +142,7 @@ impl Workshop {
         let headers = [
             trees.keep_tool("report.h", crate::subject::REPORT_HEADER.as_bytes())?,
             trees.keep_tool("report.hpp", crate::subject::REPORT_HEADER_CPP.as_bytes())?,
+            trees.keep_tool("reach.h", crate::subject::REACH_HEADER.as_bytes())?,
         ];
         Ok(Workshop {
             sandbox,
@@ -245,7 +246,8 @@ impl Workshop {
             inside: OUT.into(),
             writable: true,
         }));
-        for (host, inside) in self.headers.iter().zip([REPORT_HEADER, REPORT_HEADER_CPP]) {
+        let headers = [REPORT_HEADER, REPORT_HEADER_CPP, REACH_HEADER];
+        for (host, inside) in self.headers.iter().zip(headers) {
             binds.push(Bind {
                 host: host.clone(),
                 inside: inside.into(),

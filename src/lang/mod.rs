@@ -16,6 +16,7 @@
 //! - [`functions`]: definitions of a file, and what is left out with the reason.
 //! - [`compiled_definitions`], [`intersect`]: the compiler's view and how the two compare.
 //! - [`StrippedUnit`]: what a function's verdict can depend on besides its own text.
+//! - [`Parts`]: the bodies of a unit's functions, and all the rest.
 //! - [`Substance`]: what of a unit is in its code, whatever its layout.
 //! - [`placeless`]: a preprocessed unit in which no line depends on what stands around it.
 //! - [`locate`]: where the text to be replaced is.
@@ -37,6 +38,7 @@ mod locate;
 mod mask;
 mod normalise;
 mod outline;
+mod parts;
 mod placeless;
 mod reality;
 mod scopes;
@@ -56,6 +58,7 @@ pub use functions::{
 pub use language::{Language, Queries, QueryFault, QuerySet, QueryTexts};
 pub use locate::{FOREIGN, LocateError, alone, locate, occurrences, with_comment};
 pub use normalise::normalised;
+pub use parts::Parts;
 pub use placeless::{BODY, Placed, placeless, source_line};
 pub use reality::{Intersection, OnlyCompiled, OnlyCompiledReason, Reality, intersect};
 pub use snippets::{NoSnippet, Snippet, SnippetLanguage, Snippets};

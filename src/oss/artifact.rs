@@ -52,14 +52,14 @@ pub const PROGRAM: Kind = Kind {
 /// One shard of the test suite run on a program: a [`RunDoc`].
 pub const RUN: Kind = Kind {
     name: "oss/run",
-    version: 2,
+    version: 3,
     nature: Nature::Measured,
 };
 /// A first run of a shard on the unchanged subject, to learn which files of the tree it opens: a
 /// [`RunDoc`] of which only that counts. Any answer is a place to start from.
 pub const READS: Kind = Kind {
     name: "oss/reads",
-    version: 1,
+    version: 2,
     nature: Nature::Measured,
 };
 /// In [`RunDoc::opened`]: it cannot be said what was opened, so it may be any file.
@@ -306,6 +306,7 @@ pub struct RunDoc {
     pub sanitizers: Digest,
     /// What of the tree was opened: files, and folders with a `/` at the end (the root is `/`);
     /// [`EVERYTHING`] alone if that is not known. Files that the run itself made can be among them.
+    /// For programs that note it, also what was entered of them ([`super::reach`]).
     pub opened: BTreeSet<String>,
 }
 

@@ -130,14 +130,15 @@ fn round_from(
             Ok(opened) => opened.into_iter().flatten().collect(),
             Err(hold) => return Ok(round(Err(hold))),
         };
-        let there = reads::reads(db, subject, NamesArg::new(db, opened))?;
-        if there.names == reads.names || n >= ROUNDS && reads.cover(&there.names) {
+        let there = reads::reads(db, subject, NamesArg::new(db, opened.clone()))?;
+        let covered = || Ok::<bool, Hold>(reads.cover(db, &there.names)? && reads.tells(&opened));
+        if there.names == reads.names || n >= ROUNDS && covered()? {
             return Ok(round(Ok(())));
         }
-        names = Names::clone(&there.names);
-        if n + 1 >= ROUNDS {
-            names.extend(reads.names.iter().cloned());
-        }
+        names = match n + 1 >= ROUNDS {
+            true => reads.and(&opened),
+            false => Names::clone(&there.names),
+        };
     }
     unreachable!("the names of all rounds together are at most those of the tree")
 }

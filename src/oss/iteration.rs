@@ -13,7 +13,7 @@ use super::inputs::{Model, Scoring, Settings, Subject};
 use super::jobs;
 use super::places::{Sources, tree_path};
 use super::population::{self, FunctionArg};
-use super::reads::{self, Names, NamesArg};
+use super::reads::{self, NamesArg};
 use super::suite::suite;
 use crate::digest::Digest;
 use crate::engine::{Db, Hold, fold};
@@ -223,7 +223,7 @@ pub fn set_jobs(db: &dyn Db, subject: Subject, set: &Set) -> Result<SetJobs, Hol
     let files = jobs.built.as_ref().map_or(&[][..], |doc| &doc.files);
     let program = jobs.program.as_ref();
     let shards = suite(db, subject)?.shards.len();
-    jobs.runs = fold((0..shards).map(|at| run(db, subject, at, (program, files))))?;
+    jobs.runs = fold((0..shards).map(|at| run(db, subject, at, (program, files), set)))?;
     Ok(jobs)
 }
 
@@ -234,26 +234,27 @@ fn run(
     subject: Subject,
     at: usize,
     (program, files): (Option<&Job>, &[BuiltFile]),
+    set: &Set,
 ) -> Result<Job, Hold> {
     let shard = &suite(db, subject)?.shards[at];
     let mut base = baseline::reads_of(db, subject, at)?;
     loop {
-        let reads = base.with(files);
+        let reads = base.with(db, subject, files, &set.replacements)?;
         let job = jobs::run(db, subject, shard, &reads, program.cloned(), 0)?;
         let Ok(output) = db.demand(&job) else {
             // Whoever needs it demands it.
             return Ok(job);
         };
         let opened = read_run(db, output)?.opened;
-        if reads.cover(&opened) {
+        if reads.cover(db, &opened)? {
             return Ok(job);
         }
         // What is not in the tree was made by the run itself.
-        let there = reads::reads(db, subject, NamesArg::new(db, opened))?;
-        if reads.cover(&there.names) {
+        let there = reads::reads(db, subject, NamesArg::new(db, opened.clone()))?;
+        if reads.cover(db, &there.names)? && reads.tells(&opened) {
             return Ok(job);
         }
-        let names: Names = reads.names.union(&there.names).cloned().collect();
+        let names = reads.and(&opened);
         base = reads::reads(db, subject, NamesArg::new(db, names))?;
     }
 }

@@ -17,8 +17,8 @@ use crate::lang::LanguageId;
 use crate::oss::artifact::Replacement;
 use crate::oss::layout::{BIN, RESULTS_FILE, SCRATCH, TREE};
 use crate::subject::{
-    Cwd, Flavour, Manifest, Places, REPORT_HEADER, REPORT_HEADER_CPP, Report, Selection, Shard,
-    Tools, Unidentified,
+    Cwd, Flavour, Manifest, Places, REACH_HEADER, REPORT_HEADER, REPORT_HEADER_CPP, Report,
+    Selection, Shard, Tools, Unidentified,
 };
 
 /// Processes that a subject's own build runs at once. A constant, since it is in the key.
@@ -117,6 +117,9 @@ fn building(
             manifest.functions.generated.patterns().to_vec(),
         )
         .blob("toolchain", subject.toolchain(db).clone());
+    if flavour == Flavour::Sanitized && manifest.sanitizers.reach {
+        job = job.blob("reach-header", REACH_HEADER.as_bytes().to_vec());
+    }
     if manifest.tests.report == Report::Results {
         job = job.blob("report-header", REPORT_HEADER.as_bytes().to_vec());
         // The other header is part of what is built only where a test program is in C++.
@@ -331,10 +334,11 @@ pub fn run(
     program: Option<Job>,
     repeat: u32,
 ) -> Result<Job, Hold> {
-    let products = reads
-        .products
-        .iter()
-        .map(|(path, digest)| Value::List(vec![path.as_str().into(), (*digest).into()]));
+    let products = reads.products.iter().map(|(path, product)| {
+        let told: Vec<Value> = vec![path.as_str().into(), product.digest.into()];
+        let lists = product.lists.iter().map(|list| (*list).into());
+        Value::List(told.into_iter().chain(lists).collect())
+    });
     let mut job = watched(db, subject, RUN, shard)?
         .blob("reads", reads.held.clone())
         .put("products", products.collect::<Vec<Value>>())

@@ -15,6 +15,12 @@ pub const KEPT: &str = ".everbench";
 pub const REPORT_HEADER: &str = "/eb/report.h";
 /// The same for test programs in C++.
 pub const REPORT_HEADER_CPP: &str = "/eb/report.hpp";
+/// The header that notes which functions are entered.
+pub const REACH_HEADER: &str = "/eb/reach.h";
+/// The folder, in the private `/tmp`, without which that header notes nothing.
+pub const REACH_FOLDER: &str = "/tmp/everbench-reach";
+/// Prefix of the files in which it notes.
+pub const REACH_FILE: &str = "/tmp/reach.";
 /// Where a test runner writes its report when `report = "file"`; in the private `/tmp`.
 pub const RESULTS_FILE: &str = "/tmp/everbench-results";
 /// An empty folder of a test run's own; in the private `/tmp`.

@@ -32,6 +32,7 @@ pub mod metrics;
 pub mod outlook;
 mod places;
 pub mod population;
+pub mod reach;
 pub mod reads;
 pub mod scoring;
 pub mod seen;

@@ -59,6 +59,9 @@ pub struct Sanitizers {
     pub options: BTreeMap<String, String>,
     /// Whether leaks are looked for: only where the unchanged subject has none.
     pub leaks: bool,
+    /// Whether units in C note which of their functions are entered, so that runs stand that enter
+    /// nothing of what has changed.
+    pub reach: bool,
 }
 
 /// The ways a subject is built.

@@ -40,7 +40,9 @@ pub use manifest::{
 pub use part::Digests;
 pub use preset::{Preset, UnknownPreset, preset, presets};
 pub use problem::{Problem, Problems};
-pub use report::{REPORT_HEADER, REPORT_HEADER_CPP, REPORT_TOKEN, REPORT_TOKEN_LENGTH, reported};
+pub use report::{
+    REACH_HEADER, REPORT_HEADER, REPORT_HEADER_CPP, REPORT_TOKEN, REPORT_TOKEN_LENGTH, reported,
+};
 pub use source::{
     CrateSource, DebianSource, DirectorySource, Follow, Followed, GitSource, Pin, SdistSource,
     Source, TarballSource, Unidentified, is_commit,

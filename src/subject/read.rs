@@ -145,6 +145,10 @@ fn sanitizers(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Sanitizers> {
     let ldflags = flags(log, &mut s, "ldflags");
     s.require("leaks", "leaks = false");
     let leaks = s.boolean("leaks").map(|b| b.value);
+    let reach = match s.has("reach") {
+        true => s.boolean("reach").map(|b| b.value),
+        false => Some(true),
+    };
     let options = s.text_map("options").and_then(|map| {
         all(map.into_iter().map(|(name, value)| {
             if !OPTION_VARIABLES.contains(&name.as_str()) {
@@ -161,6 +165,7 @@ fn sanitizers(log: &Log<'_>, mut s: Section<'_, '_, '_>) -> Option<Sanitizers> {
         ldflags: ldflags?,
         options: options?.into_iter().collect(),
         leaks: leaks?,
+        reach: reach?,
     })
 }
 

@@ -7,6 +7,9 @@ pub const REPORT_HEADER: &str = include_str!("../exec/report.h");
 /// The same for test programs in C++.
 pub const REPORT_HEADER_CPP: &str = include_str!("../exec/report.hpp");
 
+/// The header forced into units whose functions are to note that they are entered.
+pub const REACH_HEADER: &str = include_str!("../exec/reach.h");
+
 /// The variable by which a run's token reaches the header.
 pub const REPORT_TOKEN: &str = "EVERBENCH_REPORT_TOKEN";
 

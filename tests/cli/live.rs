@@ -218,3 +218,58 @@ fn tests_run_again_only_if_they_open_something_that_changed() {
         assert_eq!(row["state"], state, "{id}");
     }
 }
+
+/// Puts a statement first into the body of a function.
+fn edited(path: &std::path::Path, function: &str, statement: &str) {
+    let mut text = fs::read_to_string(path).unwrap();
+    let at = text.rfind(&format!("{function}(const")).unwrap();
+    let brace = at + text[at..].find('{').unwrap();
+    text.insert_str(brace + 1, statement);
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn tests_run_again_only_if_they_enter_something_that_changed() {
+    let project = project("git = \"repo\"\nrevision = \"main\"\n");
+    let repo = project.dir.join("repo");
+    let run = "[run]\nlimit = 3\niterations = 1\n[score]\nscorings = [\"paired\"]\n";
+    project.configure("manifest = \"tidelib.toml\"", run, &[PRESERVING]);
+    project.run(JSON).ok();
+    let commit = || {
+        sh(&repo, COMMIT);
+        project.run(["sync"]).ok();
+        project.run(JSON).ok().json()
+    };
+    let counts = |ran: &Value, kind: &str| executed(ran).get(kind).copied().unwrap_or(0);
+
+    // No test calls it, though all that use the library are linked to it.
+    edited(&repo.join("src/map.c"), "td_map_debug", " if (!m) return;");
+    assert_eq!(counts(&commit(), "oss/run"), 0);
+    // One shard does: three times as it is, and once for the iteration.
+    edited(
+        &repo.join("src/matrix.c"),
+        "td_mat_det",
+        " if (!a) return 0;",
+    );
+    let ran = commit();
+    assert_eq!(counts(&ran, "oss/run"), 4);
+    let why = project.run(["why", "run", "--format", "json"]).ok().json();
+    for row in why["rows"].as_array().unwrap() {
+        let id = row["id"].as_str().unwrap();
+        assert_eq!(row["state"] == "changed", id.ends_with("/math"), "{id}");
+    }
+    // A fault that shows: the runs that would tell are made, and tell.
+    edited(&repo.join("src/matrix.c"), "td_mat_det", " return 7;");
+    let failed = commit();
+    assert_eq!(counts(&failed, "oss/run"), 4);
+    assert_ne!(failed["rows"][0]["tests"], ran["rows"][0]["tests"]);
+
+    // From nothing, and without noting anything: the same rows.
+    let text = project.read("tidelib.toml");
+    let without = text.replace("leaks = true", "leaks = true\nreach = false");
+    assert_ne!(text, without);
+    project.write("tidelib.toml", &without);
+    fs::remove_dir_all(project.dir.join(".everbench")).unwrap();
+    let plain = project.run(JSON).ok().json();
+    assert_eq!(plain["rows"], failed["rows"]);
+}

@@ -68,7 +68,7 @@ struct Ran {
 /// Runs every shard once, on the unchanged subject or with another `twice`.
 fn run(lab: &mut Lab, twice: Option<&str>) -> BTreeMap<String, Ran> {
     lab.drive(None, |db, settings, subject: Subject| {
-        let (mut files, mut program) = (Vec::new(), None);
+        let (mut files, mut program, mut set) = (Vec::new(), None, Vec::new());
         if let Some(variant) = twice {
             let population = population::population(db, settings, subject)?;
             let function = find(&population, "lib.c:twice");
@@ -77,7 +77,7 @@ fn run(lab: &mut Lab, twice: Option<&str>) -> BTreeMap<String, Ran> {
             let digest = everbench::digest::Digest::of(variant.as_bytes());
             let verdict = jobs::verdict(db, subject, &function, text, variant.as_bytes().into())?;
             db.demand(&verdict)?;
-            let set = [jobs::replacement(&function, digest)];
+            set = vec![jobs::replacement(&function, digest)];
             let job = jobs::program(db, subject, &set)?;
             let doc: ProgramDoc = artifact::read(PROGRAM, &db.blob(db.demand(&job)?)?)?;
             assert!(doc.failed.is_none(), "{doc:?}");
@@ -86,7 +86,8 @@ fn run(lab: &mut Lab, twice: Option<&str>) -> BTreeMap<String, Ran> {
         }
         let suite = suite::suite(db, subject)?;
         let ran = suite.shards.iter().enumerate().map(|(at, shard)| {
-            let reads = baseline::reads_of(db, subject, at)?.with(&files);
+            let reads = baseline::reads_of(db, subject, at)?;
+            let reads = reads.with(db, subject, &files, &set)?;
             let job = jobs::run(db, subject, shard, &reads, program.clone(), 0)?;
             let doc: RunDoc = artifact::read(RUN, &db.blob(db.demand(&job)?)?)?;
             let text = |digest| -> Result<String, everbench::engine::Hold> {

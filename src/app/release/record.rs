@@ -18,7 +18,7 @@ use crate::digest::Digest;
 use crate::job::Key;
 use crate::lang::{QuerySet, calibration::Edit};
 use crate::oss::inputs::{Answers, Card, ModelSpec, Origin, Scoring};
-use crate::oss::reads::Remembered;
+use crate::oss::reads::{self, Remembered};
 use crate::oss::{artifact, metrics};
 use crate::store::Reader;
 use crate::subject::{Extractor, Manifest, Pin, Source};
@@ -354,6 +354,9 @@ impl RecordSubject {
         let reads = kept(reader, "what shards opened", self.reads)?;
         let reads: Remembered = serde_json::from_slice(&reads)
             .map_err(|e| AppError::Input(format!("what shards opened cannot be read: {e}")))?;
+        let reads = reads::still(reads, |list| {
+            reader.blob(list).is_ok_and(|bytes| bytes.is_some())
+        });
         Ok(SubjectPlan {
             manifest_dir: PathBuf::new(),
             manifest: Arc::new(manifest),

@@ -15,7 +15,12 @@ mod words;
 
 use serde::{Deserialize, Serialize};
 
+use crate::oss::layout::REACH_HEADER;
+
 pub use placeless::{Halves, halves};
+
+/// What makes a unit note which of its functions are entered; see `reach.h`.
+pub const REACHING: [&str; 3] = ["-finstrument-functions", "-include", REACH_HEADER];
 pub use rewrite::{
     compile_to, diagnosed, only, out_path, preprocess, reached, relocate, retarget, syntax_only,
 };
