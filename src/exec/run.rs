@@ -33,8 +33,19 @@ impl Executor for TestRun {
     fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
         let same = same_run(job);
         let known: BTreeSet<String> = names_of(job, context)?;
-        let covers = |opened: &BTreeSet<String>| reach::cover(&known, opened, context.blob);
-        if let Some(kept) = self.0.runs.take(same, covers)? {
+        // The lists of a run that was just made are not in the store yet.
+        let covers = |opened: &BTreeSet<String>, lists: &[Vec<u8>]| {
+            let own = |digest: Digest| lists.iter().find(|list| Digest::of(list) == digest);
+            reach::cover(&known, opened, |digest| match own(digest) {
+                Some(list) => Ok(list.as_slice().into()),
+                None => (context.blob)(digest),
+            })
+        };
+        let kept = self
+            .0
+            .runs
+            .take(same, |kept| covers(&kept.opened, &kept.output.blobs))?;
+        if let Some(kept) = kept {
             // It is this job's run as much as the other's: what such a run takes is known by it.
             context.spent.add(kept.cpu);
             return Ok(kept.output);
@@ -46,10 +57,11 @@ impl Executor for TestRun {
             lists,
         } = tested(&self.0, job, context, environment(job), Vec::new(), true)?;
         let output = document(ended, token, opened.clone(), lists);
+        let lists = &output.blobs;
         // It opened what is not in its key, or, being the unchanged subject's, less than that: the
         // run that has just these names in its key takes this one over.
         let closed = match job.try_material("program") {
-            Some(_) => known.contains(EVERYTHING) || covers(&opened)?,
+            Some(_) => known.contains(EVERYTHING) || covers(&opened, lists)?,
             None => reach::counted(&known, &opened) == known,
         };
         if !closed {
@@ -132,7 +144,7 @@ impl KeptRuns {
     fn take(
         &self,
         same: Digest,
-        covers: impl Fn(&BTreeSet<String>) -> Result<bool, Failure>,
+        covers: impl Fn(&KeptRun) -> Result<bool, Failure>,
     ) -> Result<Option<KeptRun>, Failure> {
         let kept = {
             let mut all = self
@@ -144,7 +156,7 @@ impl KeptRuns {
         let Some(kept) = kept else {
             return Ok(None);
         };
-        Ok(covers(&kept.opened)?.then_some(kept))
+        Ok(covers(&kept)?.then_some(kept))
     }
 }
 

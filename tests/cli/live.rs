@@ -259,7 +259,11 @@ fn tests_run_again_only_if_they_enter_something_that_changed() {
         assert_eq!(row["state"] == "changed", id.ends_with("/math"), "{id}");
     }
     // A fault that shows: the runs that would tell are made, and tell.
-    edited(&repo.join("src/matrix.c"), "td_mat_det", " return 7;");
+    edited(
+        &repo.join("src/matrix.c"),
+        "td_mat_det",
+        " if (a) return 7;",
+    );
     let failed = commit();
     assert_eq!(counts(&failed, "oss/run"), 4);
     assert_ne!(failed["rows"][0]["tests"], ran["rows"][0]["tests"]);
