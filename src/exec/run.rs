@@ -18,7 +18,9 @@ use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::{Job, Value};
 use crate::oss::artifact::{self, EVERYTHING, ProgramDoc, READS, RunDoc};
-use crate::oss::layout::{REACH_FILE, REACH_FOLDER, RESULTS_FILE, SANITIZER_LOG, SCRATCH, TREE};
+use crate::oss::layout::{
+    REACH_FILE, REACH_FOLDER, RESULTS_FILE, SANITIZER_LOG, SCRATCH, TREE, program,
+};
 use crate::oss::reach;
 use crate::oss::reads::LINKS;
 use crate::subject::{REPORT_TOKEN, REPORT_TOKEN_LENGTH, Report, reported};
