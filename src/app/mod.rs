@@ -65,7 +65,9 @@ pub use carry::{AUDITED, Carry};
 pub use check::{Checked, Checks};
 pub use error::{AppError, failure_error};
 pub use fetch::Fetched;
-pub use forecast::{Asking, BrokenForecast, Forecast, Group, ModelForecast, SubjectForecast, Tokens};
+pub use forecast::{
+    Asking, BrokenForecast, Forecast, Group, ModelForecast, SubjectForecast, Tokens,
+};
 pub use models::Environment;
 pub use portable::{export_release, export_store, import_store, store_of_export};
 pub use project::{Options, Project, ProjectSubject, programs, source_programs};

@@ -132,7 +132,7 @@ impl App {
         &self,
         answering: &[Answering],
     ) -> Result<BTreeMap<String, Tariff>, AppError> {
-        let prices = self.prices()?;
+        let prices = self.project.prices()?;
         let remote = answering.iter().filter_map(|one| {
             let remote = one.remote.as_ref()?;
             let tariff = Tariff {
