@@ -307,6 +307,25 @@ fn at_the_end_of_the_money_a_run_ends_with_a_code_of_its_own() {
         first.json()["missing"]["ask/completion"],
         FUNCTIONS - replies_
     );
+    // The plan knows what is left, at most and as the answers so far were.
+    let plan = project.run(["plan", "--format", "json"]).ok().json();
+    let groups = plan["subjects"][0]["groups"].as_array().unwrap();
+    let group = groups.iter().find(|g| g["kind"] == "ask/completion");
+    let (left, asking) = (FUNCTIONS - replies_, &group.unwrap()["asking"]);
+    assert_eq!(group.unwrap()["jobs"], left);
+    assert_eq!(asking["answers"], replies_);
+    assert_eq!(asking["at_most"]["output"], 100 * left);
+    assert_eq!(asking["usual"]["output"], 20 * left);
+    let cost = |what: &str| {
+        let tokens = |name: &str| asking[what][name].as_u64().unwrap();
+        let micro_usd = 10 * tokens("input") + 20 * tokens("output");
+        assert_eq!(tokens("micro_usd"), micro_usd, "{asking:#}");
+        micro_usd
+    };
+    assert!(cost("usual") < cost("at_most"));
+    let text = project.run(["plan"]).ok().out;
+    let said = format!("if answers are as the last {replies_}; at most");
+    assert!(text.contains(&said), "{text}");
     // What a model may cost counts all that it cost, also in runs that ended.
     let text = project.read("everbench.toml");
     project.write(
