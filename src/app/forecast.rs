@@ -13,10 +13,9 @@ use super::models::Tariff;
 use super::why::{Last, count};
 use super::{App, AppError, Options};
 use crate::ask::prices::{Price, most_input};
-use crate::ask::{COMPLETION, Reply, Request, Usage};
+use crate::ask::{COMPLETION, Request, Usage};
 use crate::cancel::Cancel;
 use crate::engine::{EngineDb, Hold, Observer};
-use crate::exec::models;
 use crate::job::{Key, Value};
 use crate::oss::leaderboard::Entry;
 use crate::oss::outlook::{self, Stage};
@@ -335,10 +334,10 @@ impl Costs<'_> {
     /// What the requests among `entries`, all of one model, take.
     fn asking(&self, entries: &[Entry], tariff: &Tariff) -> Result<Asking, AppError> {
         let blob = |digest| self.reader.blob(&digest).ok().flatten();
-        let requests: Vec<Request> = entries
-            .iter()
-            .filter_map(|entry| Request::of_job(&entry.job, blob).ok())
-            .collect();
+        let requests = entries.iter().map(|e| Request::of_job(&e.job, blob));
+        let requests: Vec<Request> = requests
+            .collect::<Result<_, _>>()
+            .map_err(|e| AppError::Input(format!("a question cannot be read: {e}")))?;
         let bytes = |r: &Request| (r.system.len() + r.user.len()) as u64;
         let mut at_most = Tokens::default();
         for request in &requests {
@@ -353,25 +352,8 @@ impl Costs<'_> {
         at_most.micro_usd = price.map(worst);
         let (mut past, mut answers) = (Usage::default(), 0);
         let mut asked = 0;
-        for listed in self.reader.actions(Some(COMPLETION.name))? {
-            if answers == PAST as u64 {
-                break;
-            }
-            let Some(action) = self.reader.action(&listed?.key)? else {
-                continue;
-            };
-            let of_model = match action.job.inputs.get("model") {
-                Some(Value::Text(model)) => models::is_of(model, &tariff.revision),
-                _ => false,
-            };
-            if !of_model {
-                continue;
-            }
-            let reply = self.reader.blob(&action.output)?;
-            let reply = reply.and_then(|bytes| Reply::decode(&bytes).ok());
-            let Some(usage) = reply.and_then(|reply| reply.usage) else {
-                continue;
-            };
+        for answer in super::models::answers(self.reader, &tariff.revision)?.take(PAST) {
+            let (action, usage) = answer?;
             for text in ["system", "user"] {
                 if let Some(Value::Digest(digest)) = action.job.inputs.get(text)
                     && let Some(text) = self.reader.blob(digest)?

@@ -17,8 +17,9 @@ use crate::exec::models::{
     self, Batches, Model, Models, ModelsError, Notes, Patience, Pins, Secret, SecretError,
     Timeouts, USUAL_MOST_IN_FLIGHT,
 };
+use crate::job::Value;
 use crate::oss::inputs::{self, Answers, ModelSpec};
-use crate::store::{Store, StoreError};
+use crate::store::{Action, Listed, Reader, Store, StoreError};
 
 /// Where values of the environment come from: the library does not look by itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -235,26 +236,37 @@ impl App {
     fn spent_on(&self, revision: &str, price: &dyn models::Price) -> Result<u64, AppError> {
         let reader = self.store.reader()?;
         let mut sum = 0;
-        for listed in reader.actions(Some(crate::ask::COMPLETION.name))? {
-            let listed = listed?;
-            let Some(action) = reader.action(&listed.key)? else {
-                continue;
-            };
-            let of_model = match action.job.inputs.get("model") {
-                Some(crate::job::Value::Text(model)) => models::is_of(model, revision),
-                _ => false,
-            };
-            if !of_model {
-                continue;
-            }
-            let reply = reader.blob(&action.output)?;
-            let reply = reply.and_then(|bytes| Reply::decode(&bytes).ok());
-            if let Some(usage) = reply.and_then(|reply| reply.usage) {
-                sum += price.cost(&usage);
-            }
+        for answer in answers(&reader, revision)? {
+            sum += price.cost(&answer?.1);
         }
         Ok(sum)
     }
+}
+
+/// What the stored answers of a model took, whatever was pinned, each with its job.
+pub(super) fn answers<'a>(
+    reader: &'a Reader,
+    revision: &'a str,
+) -> Result<impl Iterator<Item = Result<(Action, Usage), StoreError>> + use<'a>, StoreError> {
+    let read = move |listed: Result<Listed, StoreError>| {
+        let Some(action) = reader.action(&listed?.key)? else {
+            return Ok(None);
+        };
+        let of_model = match action.job.inputs.get("model") {
+            Some(Value::Text(model)) => models::is_of(model, revision),
+            _ => false,
+        };
+        if !of_model {
+            return Ok(None);
+        }
+        let reply = reader.blob(&action.output)?;
+        let reply = reply.and_then(|bytes| Reply::decode(&bytes).ok());
+        Ok(reply
+            .and_then(|reply| reply.usage)
+            .map(|usage| (action, usage)))
+    };
+    let all = reader.actions(Some(crate::ask::COMPLETION.name))?;
+    Ok(all.filter_map(move |listed| read(listed).transpose()))
 }
 
 /// The model under another revision; nothing if it has that one, or none at all.

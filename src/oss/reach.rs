@@ -53,6 +53,14 @@ pub fn functions(list: &[u8]) -> impl Iterator<Item = &str> {
     text.split('\n').filter(|name| !name.is_empty())
 }
 
+/// The lists that `known` names of a program.
+fn lists_of<'a>(known: &'a BTreeSet<String>, path: &str) -> impl Iterator<Item = Digest> + use<'a> {
+    let from = format!("{path}{MARK}");
+    let names = known.range(from.clone()..);
+    let names = names.take_while(move |name| name.starts_with(&from));
+    names.filter_map(|name| entered(name)?.1)
+}
+
 /// Whether all that `opened` names is among `known`, where a program in `known` without a list of
 /// what is entered stands for all of it. `list` gives the bytes behind a digest.
 ///
@@ -63,18 +71,11 @@ pub fn cover<E>(
     opened: &BTreeSet<String>,
     mut list: impl FnMut(Digest) -> Result<Arc<[u8]>, E>,
 ) -> Result<bool, E> {
-    let lists_of = |path: &str| -> Vec<Digest> {
-        let from = format!("{path}{MARK}");
-        let names = known
-            .range(from.clone()..)
-            .take_while(|n| n.starts_with(&from));
-        names.filter_map(|name| entered(name)?.1).collect()
-    };
     for name in opened.iter().filter(|name| !known.contains(*name)) {
         let Some((path, found)) = entered(name) else {
             return Ok(false);
         };
-        let lists = lists_of(path);
+        let lists: Vec<Digest> = lists_of(known, path).collect();
         if lists.is_empty() {
             // Its bytes are in the key, or it is not in the tree.
             continue;
@@ -95,13 +96,7 @@ pub fn cover<E>(
 
 /// `opened` without what was entered of programs that stand in `known` with all their bytes.
 pub fn counted(known: &BTreeSet<String>, opened: &BTreeSet<String>) -> BTreeSet<String> {
-    let whole = |path: &str| {
-        let from = format!("{path}{MARK}");
-        let mut lists = known
-            .range(from.clone()..)
-            .take_while(|n| n.starts_with(&from));
-        known.contains(path) && lists.next().is_none()
-    };
+    let whole = |path: &str| known.contains(path) && lists_of(known, path).next().is_none();
     let counts = |name: &&String| entered(name).is_none_or(|(path, _)| !whole(path));
     opened.iter().filter(counts).cloned().collect()
 }
