@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::error::fault_of;
 use super::project::cores;
 use super::stored::store_to_fill;
 use super::{AppError, TOOL, store_to_look};
@@ -346,12 +347,7 @@ pub fn mine(
         .drive(&mut db, observer, |db| quarry.mined(db))
         .map_err(AppError::Drive)?;
     ledger.remember(db.take_rows());
-    if let Some(fault) = driven.hold.faults().first() {
-        return Err(AppError::Broken {
-            what: fault.what.clone(),
-            help: fault.help.clone(),
-        });
-    }
+    fault_of(&driven.hold)?;
     quarry.gone = gone(&quarry, &driven.failures);
     quarry.write(dir)?;
     list(&store, &quarry)?;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Quarry, nothing_mined};
+use crate::app::error::fault_of;
 use crate::app::models::StoreNotes;
 use crate::app::project::{Options, cores};
 use crate::app::stored::store_to_fill;
@@ -216,13 +217,7 @@ fn whole(hold: &Hold) -> Result<(), AppError> {
             "blob {digest} is damaged or gone from the store\n  help: `everbench store verify` says what else is damaged"
         )));
     }
-    match hold.faults().first() {
-        Some(fault) => Err(AppError::Broken {
-            what: fault.what.clone(),
-            help: fault.help.clone(),
-        }),
-        None => Ok(()),
-    }
+    fault_of(hold)
 }
 
 /// Whom to ask.
