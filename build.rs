@@ -15,6 +15,7 @@ const SOURCE: &str = "src/exec/init/main.rs";
 /// What the digest covers: everything that decides what a pure query gives.
 const PURE: &[&str] = &[
     "src/ask",
+    "src/contamination",
     "src/lang",
     "src/logs",
     "src/oss",

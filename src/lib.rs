@@ -9,6 +9,7 @@ pub mod ask;
 pub mod cancel;
 pub mod cli;
 pub mod config;
+pub mod contamination;
 pub mod date;
 pub mod digest;
 pub mod engine;
