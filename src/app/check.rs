@@ -19,8 +19,9 @@ use crate::oss::artifact::BaseDoc;
 use crate::oss::check::{self, Coverage, Planted};
 use crate::oss::inputs::{Answers, Card, Model, ModelSpec, Settings, Subject};
 use crate::oss::population::{self, FlavourArg, Population};
+use crate::oss::reach::Whole;
 use crate::oss::suite::suite;
-use crate::oss::{baseline, jobs};
+use crate::oss::{baseline, jobs, reach};
 use crate::store::{Access, Store};
 use crate::subject::Flavour;
 
@@ -55,6 +56,8 @@ pub struct Checked {
     pub suite_seconds: f64,
     /// What the suite executes.
     pub coverage: Option<Coverage>,
+    /// Each program that the suite opens, and why all of it counts in keys of runs, if it does.
+    pub programs: BTreeMap<String, Option<Whole>>,
     /// What became of planted faults, by kind.
     pub planted: BTreeMap<&'static str, Arc<Vec<Planted>>>,
     /// What the shard of which most cases always fail wrote in a run, by what it is.
@@ -165,6 +168,7 @@ impl App {
             build_seconds,
             suite_seconds,
             coverage: found.coverage,
+            programs: found.programs,
             planted: found.planted,
             failing_logs: found.failing_logs,
         })
@@ -193,6 +197,7 @@ struct Found {
     builds: Vec<(Flavour, [Job; 2])>,
     runs: Vec<Job>,
     coverage: Option<Coverage>,
+    programs: BTreeMap<String, Option<Whole>>,
     planted: BTreeMap<&'static str, Arc<Vec<Planted>>>,
     failing_logs: Option<(String, Vec<(&'static str, Digest)>)>,
 }
@@ -237,6 +242,10 @@ fn found(
     let runs = baseline::runs(db, subject)?;
     let first = runs.into_iter().filter(|run| run.repeat == Some(0));
     let runs: Vec<Job> = first.map(|run| run.job).collect();
+    let mut opened = Vec::new();
+    for run in &runs {
+        opened.push(baseline::read_run(db, db.demand(run)?)?.opened.clone());
+    }
     let mut builds = Vec::new();
     for flavour in [Flavour::Plain, Flavour::Sanitized] {
         let footprint = jobs::footprint(db, subject, flavour.into())?;
@@ -258,6 +267,7 @@ fn found(
         builds,
         runs,
         coverage: coverage?,
+        programs: reach::programs(db, subject, &opened)?,
         planted: planted?.into_iter().collect(),
         failing_logs,
     })

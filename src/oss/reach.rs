@@ -11,7 +11,10 @@
 //! says that what the list behind the digest names was entered; `build/test//*` that it is not known.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, LazyLock};
+
+use serde::Serialize;
 
 use super::artifact::{self, Unit};
 use super::environment;
@@ -128,9 +131,95 @@ struct Made {
     pulls: bool,
 }
 
+/// Why a program counts with all its bytes. Units are told by their objects.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum Whole {
+    /// The build made it, or something that it is linked from, in a way that is not followed.
+    NotFollowed {
+        /// What was made so.
+        path: String,
+    },
+    /// No unit of the subject is in it.
+    NoUnit,
+    /// A file that it is linked from is not what it was.
+    NotHeld,
+    /// Functions of this unit do not note that they are entered.
+    NotNoting {
+        /// Its object.
+        unit: String,
+    },
+    /// This unit is compiled with an option by which code of one function can depend on another's.
+    Option {
+        /// Its object.
+        unit: String,
+        /// The option.
+        option: String,
+    },
+    /// This unit is not C.
+    Language {
+        /// Its object.
+        unit: String,
+    },
+    /// Functions of this unit may be entered unseen, or it cannot be told where its bodies end.
+    Unseen {
+        /// Its object.
+        unit: String,
+    },
+    /// A process of it could not note what it enters.
+    NotNoted,
+}
+
+impl fmt::Display for Whole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whole::NotFollowed { path } => {
+                write!(f, "the build makes {path} in a way that is not followed")
+            }
+            Whole::NoUnit => f.write_str("no recorded compilation is in it"),
+            Whole::NotHeld => f.write_str("a file that it is linked from is not held"),
+            Whole::NotNoting { unit } => {
+                write!(f, "{unit} is compiled without -finstrument-functions")
+            }
+            Whole::Option { unit, option } => write!(f, "{unit} is compiled with {option}"),
+            Whole::Language { unit } => write!(f, "{unit} is not C"),
+            Whole::Unseen { unit } => write!(f, "functions of {unit} may be entered unseen"),
+            Whole::NotNoted => f.write_str("a process of it could not note what it enters"),
+        }
+    }
+}
+
+/// Each program that runs `opened`, and why it counts whole, if it does.
+pub fn programs<'a>(
+    db: &dyn Db,
+    subject: Subject,
+    opened: impl IntoIterator<Item = &'a BTreeSet<String>>,
+) -> Result<BTreeMap<String, Option<Whole>>, Hold> {
+    let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
+    let linked = doc.steps.iter().filter(|step| step.tool != "ar");
+    let linked: BTreeSet<&str> = linked.map(|step| step.output.as_str()).collect();
+    let mut all = BTreeMap::new();
+    for names in opened {
+        for name in names {
+            let unnoted = matches!(entered(name), Some((_, None)));
+            let path = entered(name).map_or(name.as_str(), |(path, _)| path);
+            if !linked.contains(path) {
+                continue;
+            }
+            if unnoted {
+                all.insert(path.to_string(), Some(Whole::NotNoted));
+            } else if !all.contains_key(path) {
+                let whole = made(db, subject, path.to_string())?.err();
+                all.insert(path.to_string(), whole);
+            }
+        }
+    }
+    Ok(all)
+}
+
 /// How a program is made, if its parts are all that its behaviour can depend on.
 #[salsa::tracked(returns(clone))]
-fn made(db: &dyn Db, subject: Subject, path: String) -> Result<Option<Arc<Made>>, Hold> {
+fn made(db: &dyn Db, subject: Subject, path: String) -> Result<Result<Arc<Made>, Whole>, Hold> {
     let (_, doc) = population::base(db, subject, FlavourArg::Sanitized)?;
     let objects: BTreeMap<&str, usize> = (0..doc.units.len())
         .map(|n| (doc.units[n].object.as_str(), n))
@@ -148,7 +237,7 @@ fn made(db: &dyn Db, subject: Subject, path: String) -> Result<Option<Arc<Made>>
     let mut open = vec![(path, false)];
     while let Some((path, in_archive)) = open.pop() {
         if untracked.contains(path.as_str()) {
-            return Ok(None);
+            return Ok(Err(Whole::NotFollowed { path }));
         }
         if let Some(unit) = objects.get(path.as_str()) {
             units.insert(*unit);
@@ -163,7 +252,7 @@ fn made(db: &dyn Db, subject: Subject, path: String) -> Result<Option<Arc<Made>>
         if steps.is_empty() && !objects.contains_key(path.as_str()) {
             // A file of the source, or one that the build made in a way that is not followed.
             match products.contains_key(path.as_str()) {
-                true => return Ok(None),
+                true => return Ok(Err(Whole::NotFollowed { path })),
                 false => commands.push((path, "file", Vec::new(), String::new())),
             }
             continue;
@@ -185,13 +274,14 @@ fn made(db: &dyn Db, subject: Subject, path: String) -> Result<Option<Arc<Made>>
         }
     }
     if units.is_empty() {
-        return Ok(None);
+        return Ok(Err(Whole::NoUnit));
     }
     let mut pulls = false;
     for n in &units {
         let unit = &doc.units[*n];
-        let Some(parts) = parts_of(db, subject, unit)? else {
-            return Ok(None);
+        let parts = match parts_of(db, subject, unit)? {
+            Ok(parts) => parts,
+            Err(whole) => return Ok(Err(whole)),
         };
         pulls |= archived.contains(n) && parts.starts;
     }
@@ -202,7 +292,7 @@ fn made(db: &dyn Db, subject: Subject, path: String) -> Result<Option<Arc<Made>>
         .map(|(path, ..)| path.clone())
         .collect();
     let Some(read) = reads::held(db, subject, &files)? else {
-        return Ok(None);
+        return Ok(Err(Whole::NotHeld));
     };
     let link = environment::link(db, subject, FlavourArg::Sanitized)?;
     let all = (
@@ -211,7 +301,7 @@ fn made(db: &dyn Db, subject: Subject, path: String) -> Result<Option<Arc<Made>>
         Digest::of(&link),
         Digest::of(subject.toolchain(db)),
     );
-    Ok(Some(Arc::new(Made {
+    Ok(Ok(Arc::new(Made {
         units: units.into_iter().collect(),
         commands: Digest::of(&artifact::write(&all)),
         pulls,
@@ -219,23 +309,30 @@ fn made(db: &dyn Db, subject: Subject, path: String) -> Result<Option<Arc<Made>>
 }
 
 /// The parts of a unit whose functions note that they are entered and are compiled each by itself.
-fn parts_of(db: &dyn Db, subject: Subject, unit: &Unit) -> Result<Option<Arc<Parts>>, Hold> {
-    let notes = unit.argv.iter().any(|arg| arg == "-finstrument-functions");
+fn parts_of(db: &dyn Db, subject: Subject, unit: &Unit) -> Result<Result<Arc<Parts>, Whole>, Hold> {
+    let named = || unit.object.clone();
+    if population::language_of(subject.rules(db), unit) != LanguageId::C {
+        return Ok(Err(Whole::Language { unit: named() }));
+    }
+    if !unit.argv.iter().any(|arg| arg == "-finstrument-functions") {
+        return Ok(Err(Whole::NotNoting { unit: named() }));
+    }
     let level = unit.argv.iter().rev().find(|arg| arg.starts_with("-O"));
-    let plain = level.is_none_or(|level| level == "-O0");
-    let whole = |arg: &String| {
+    let optimised = level.filter(|level| *level != "-O0");
+    let other = unit.argv.iter().find(|arg| {
         arg.starts_with("-flto")
             || arg.starts_with("-fno-instrument")
             || arg.starts_with("-finstrument-functions-")
-    };
-    if !notes || !plain || unit.argv.iter().any(whole) {
-        return Ok(None);
-    }
-    if population::language_of(subject.rules(db), unit) != LanguageId::C {
-        return Ok(None);
+    });
+    if let Some(option) = optimised.or(other) {
+        return Ok(Err(Whole::Option {
+            unit: named(),
+            option: option.clone(),
+        }));
     }
     let parts = parts(db, Text::new(db, unit.preprocessed))?;
-    Ok(parts.filter(|parts| !parts.unseen))
+    let seen = parts.filter(|parts| !parts.unseen);
+    Ok(seen.ok_or_else(|| Whole::Unseen { unit: named() }))
 }
 
 /// The digest of a program's parts, where the functions of these lists are entered.
@@ -246,7 +343,7 @@ fn unchanged<'db>(
     path: String,
     lists: Lists<'db>,
 ) -> Result<Option<Digest>, Hold> {
-    let Some(made) = made(db, subject, path)? else {
+    let Ok(made) = made(db, subject, path)? else {
         return Ok(None);
     };
     let names = names(db, lists)?;
@@ -255,7 +352,7 @@ fn unchanged<'db>(
     hasher.update(&made.commands.0);
     for n in &made.units {
         let unit = &doc.units[*n];
-        let Some(parts) = parts_of(db, subject, unit)? else {
+        let Ok(parts) = parts_of(db, subject, unit)? else {
             return Ok(None);
         };
         let bodies: Vec<_> = parts
@@ -308,7 +405,7 @@ pub fn told(
     if set.is_empty() {
         return Ok(Some(digest));
     }
-    let Some(made) = made(db, subject, path.to_string())? else {
+    let Ok(made) = made(db, subject, path.to_string())? else {
         return Ok(None);
     };
     let names = names(db, lists)?;

@@ -11,6 +11,7 @@ use crate::app::Checked;
 use crate::digest::Digest;
 use crate::logs::Case;
 use crate::oss::check::{Coverage, Fate};
+use crate::oss::reach::Whole;
 
 /// The version of the JSON document.
 pub const SCHEMA: &str = "everbench/check/1";
@@ -50,6 +51,9 @@ pub struct SubjectCheck {
     pub coverage: Option<CoverageSummary>,
     /// True if lines were to be counted and no program of the subject has counted any.
     pub uncounted: bool,
+    /// Each program that the suite opens, and why all of it counts in keys of runs; nothing if only
+    /// what is entered of it does.
+    pub programs: BTreeMap<String, Option<Whole>>,
     /// What became of planted faults, by kind.
     pub planted: BTreeMap<&'static str, PlantedSummary>,
     /// Where to look when so many cases always fail that the subject cannot be right.
@@ -148,6 +152,7 @@ pub fn check(checked: &Checked) -> SubjectCheck {
             lines_percent: percent(c.lines, c.lines_with_code),
             counts: c.clone(),
         }),
+        programs: checked.programs.clone(),
         planted: planted.collect(),
         suspect: match &checked.failing_logs {
             Some((shard, logs)) if 3 * checked.baseline.failing() > checked.baseline.cases() => {
@@ -226,6 +231,7 @@ pub fn check_text(c: &SubjectCheck) -> String {
             "executed by the tests: not known; no program of the subject wrote its counts, as it does when it leaves by itself"
         );
     }
+    programs(&mut out, c);
     for (kind, p) in &c.planted {
         let _ = writeln!(
             out,
@@ -245,6 +251,41 @@ pub fn check_text(c: &SubjectCheck) -> String {
         suspicion(&mut out, c, suspect);
     }
     out
+}
+
+/// Which programs' runs a change can leave alone: the maintainer's daily cost hangs on it.
+fn programs(out: &mut String, c: &SubjectCheck) {
+    if c.programs.is_empty() {
+        return;
+    }
+    let whole: Vec<_> = c
+        .programs
+        .iter()
+        .filter(|(_, whole)| whole.is_some())
+        .collect();
+    let _ = writeln!(
+        out,
+        "programs: {} opened by the tests; of {} a change counts only in functions that are entered, of {} wherever it is",
+        c.programs.len(),
+        c.programs.len() - whole.len(),
+        whole.len()
+    );
+    // Programs are often linked from the same units: each reason once.
+    let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (path, why) in whole
+        .into_iter()
+        .filter_map(|(p, w)| Some((p, w.as_ref()?)))
+    {
+        by_reason.entry(why.to_string()).or_default().push(path);
+    }
+    for (why, paths) in by_reason {
+        let more = match paths.len() {
+            0..=3 => String::new(),
+            n => format!(" and {} more", n - 3),
+        };
+        let shown = paths[..paths.len().min(3)].join(", ");
+        let _ = writeln!(out, "  wherever: {shown}{more}: {why}");
+    }
 }
 
 /// The functions in which nothing noticed the fault: that a test does not look is one thing, that
@@ -331,6 +372,27 @@ mod tests {
             flaky: Vec::new(),
             coverage: None,
             uncounted: true,
+            programs: BTreeMap::from([
+                ("t/alone".into(), None),
+                (
+                    "t/a".into(),
+                    Some(Whole::Option {
+                        unit: "x.o".into(),
+                        option: "-O2".into(),
+                    }),
+                ),
+                (
+                    "t/b".into(),
+                    Some(Whole::Option {
+                        unit: "x.o".into(),
+                        option: "-O2".into(),
+                    }),
+                ),
+                (
+                    "t/c".into(),
+                    Some(Whole::NotFollowed { path: "y.a".into() }),
+                ),
+            ]),
             planted: BTreeMap::from([
                 ("all_noticed", planted(&[], Some(&[]))),
                 ("counted", planted(&["f", "g", "h"], Some(&["g"]))),
