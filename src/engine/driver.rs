@@ -353,7 +353,7 @@ impl Desk<'_> {
                 // Workers without work are worth an evaluation, but while replies stream in, a
                 // core must not do nothing else.
                 let outside: usize = wave.outside.values().sum();
-                let hungry = board.hungry() && (outside == 0 || cost * 8 < passed);
+                let hungry = board.hungry() && (outside == 0 || cost * 16 < passed);
                 if changed && (hungry || cheap) {
                     break;
                 }

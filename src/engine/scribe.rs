@@ -2,10 +2,11 @@
 //! when a reply that was paid for becomes durable.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use super::board::Board;
+use super::db::Facts;
 use super::driver::{Done, Ledger, Tried};
 use super::{Failure, Output};
 use crate::digest::Digest;
@@ -13,12 +14,14 @@ use crate::job::{Job, Key};
 
 /// No output waits longer than this to be committed.
 const COMMIT_WITHIN: Duration = Duration::from_millis(500);
-const COMMIT_AT: usize = 256;
+const COMMIT_AT: usize = 512;
 /// When workers have nothing to do, outputs are committed at once, but replies of services wait
 /// this long for others: they come in numbers, and each commit waits for the disk.
 const LINGER: Duration = Duration::from_millis(100);
 /// How often it is looked whether workers have something to do.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Replies of services come by the thousand: to be woken for each would cost more than to write it.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// What is said to the scribe.
 pub(super) enum Told {
@@ -74,10 +77,18 @@ pub(super) struct Kept {
     pub(super) outside: bool,
 }
 
+/// A job whose output is on the page.
+struct Awaited {
+    asked: Job,
+    key: Key,
+    seconds: f64,
+    outside: bool,
+}
+
 #[derive(Default)]
 struct Page {
     done: Vec<Done>,
-    kept: Vec<Kept>,
+    kept: Vec<Awaited>,
     tried: Vec<Tried>,
     /// To be said when this page is written: what a service gives back because of an output that
     /// it gave before must not be wanted again before that output is known.
@@ -96,6 +107,13 @@ pub(super) fn write(
     loop {
         let message = match page.oldest {
             None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(_) if page.lingers() => {
+                std::thread::sleep(GATHER);
+                told.try_recv().map_err(|e| match e {
+                    TryRecvError::Empty => RecvTimeoutError::Timeout,
+                    TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                })
+            }
             Some(_) => told.recv_timeout(LOOK_EVERY),
         };
         let mut open = match message {
@@ -139,10 +157,9 @@ impl Page {
             Ok(output) => {
                 self.oldest.get_or_insert_with(Instant::now);
                 let job = ended.becomes.unwrap_or_else(|| ended.job.clone());
-                self.kept.push(Kept {
+                self.kept.push(Awaited {
                     asked: ended.job,
                     key: job.key(),
-                    output: Digest::of(&output.bytes),
                     seconds: ended.wall.as_secs_f64(),
                     outside,
                 });
@@ -187,15 +204,20 @@ impl Page {
         });
     }
 
+    /// Whether what came last waits for others of its kind.
+    fn lingers(&self) -> bool {
+        self.kept.last().is_some_and(|last| last.outside)
+    }
+
     fn is_due(&self, board: &Board) -> bool {
         let Some(waited) = self.oldest.map(|t| t.elapsed()) else {
             return false;
         };
-        let patience = match self.kept.last() {
-            Some(last) if last.outside => LINGER,
+        let patience = match self.kept.is_empty() {
             // Attempts alone are in no hurry.
-            None => COMMIT_WITHIN,
-            Some(_) => Duration::ZERO,
+            true => COMMIT_WITHIN,
+            false if self.lingers() => LINGER,
+            false => Duration::ZERO,
         };
         waited >= COMMIT_WITHIN
             || self.done.len() >= COMMIT_AT
@@ -211,23 +233,31 @@ impl Page {
             return;
         }
         let later = page.later;
-        let mut kept = page.kept;
-        let written = ledger.commit(page.done).and_then(|()| ledger.facts());
+        let written = ledger
+            .commit(page.done)
+            .and_then(|()| kept(page.kept, &*ledger.facts()?));
         let _ = settled.send(match written {
-            Ok(facts) => {
-                // What the store holds for a key can differ from what came now: the first one
-                // stands.
-                for one in &mut kept {
-                    if let Ok(Some(first)) = facts.output(&one.key) {
-                        one.output = first;
-                    }
-                }
-                Settled::Kept(kept)
-            }
+            Ok(kept) => Settled::Kept(kept),
             Err(e) => Settled::Lost(e),
         });
         for one in later {
             let _ = settled.send(one);
         }
     }
+}
+
+/// What the store has now under the keys of a page. It can differ from what came: the first output
+/// of a key stands.
+fn kept(page: Vec<Awaited>, facts: &dyn Facts) -> Result<Vec<Kept>, String> {
+    let known = |one: Awaited| {
+        let output = facts.output(&one.key).map_err(|e| e.to_string())?;
+        Ok(Kept {
+            output: output.ok_or_else(|| format!("{} was written and is not there", one.key))?,
+            asked: one.asked,
+            key: one.key,
+            seconds: one.seconds,
+            outside: one.outside,
+        })
+    };
+    page.into_iter().map(known).collect()
 }

@@ -123,8 +123,21 @@ pub(super) fn read(
 
 thread_local! {
     /// Making a context costs more than what most blobs do.
+    static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> =
+        const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
         const { RefCell::new(None) };
+}
+
+fn compressed(plain: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    COMPRESSOR.with_borrow_mut(|slot| {
+        let compressor = match slot {
+            Some(compressor) => compressor,
+            None => slot.insert(zstd::bulk::Compressor::new(LEVEL)?),
+        };
+        // What cannot be compressed is kept as it is.
+        Ok(compressor.compress(plain).ok())
+    })
 }
 
 fn decompressed(body: &[u8], len: usize) -> io::Result<Vec<u8>> {
@@ -182,18 +195,15 @@ pub(super) fn looks_whole(layout: &Layout, digest: &Digest, record: &[u8]) -> bo
 /// Writes blobs: one per batch, so that folders are synced once.
 pub(super) struct Writer<'a> {
     layout: &'a Layout,
-    compressor: zstd::bulk::Compressor<'static>,
     folders: BTreeSet<PathBuf>,
 }
 
 impl<'a> Writer<'a> {
-    pub fn new(layout: &'a Layout) -> Result<Writer<'a>, StoreError> {
-        Ok(Writer {
+    pub fn new(layout: &'a Layout) -> Writer<'a> {
+        Writer {
             layout,
-            compressor: zstd::bulk::Compressor::new(LEVEL)
-                .map_err(|e| StoreError::io(&layout.dir, "starting zstd", e))?,
             folders: BTreeSet::new(),
-        })
+        }
     }
 
     /// Puts a blob's bytes where they belong; returns its record for the index. A file is durable
@@ -202,9 +212,8 @@ impl<'a> Writer<'a> {
         let compressed = if plain.len() < WORTH_COMPRESSING {
             None
         } else {
-            self.compressor
-                .compress(plain)
-                .ok()
+            let done = compressed(plain);
+            done.map_err(|e| StoreError::io(&self.layout.dir, "compressing a blob", e))?
                 .filter(|z| z.len() < plain.len() / 10 * 9)
         };
         let body = compressed.as_deref().unwrap_or(plain);

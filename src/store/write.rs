@@ -141,7 +141,7 @@ impl Store {
     ) -> Result<(), Fault> {
         let layout = &self.inner.layout;
         let mut table = txn.open_table(index::BLOBS)?;
-        let mut writer = Writer::new(layout)?;
+        let mut writer = Writer::new(layout);
         for (digest, plain) in blobs {
             let whole = table.get(&digest.0)?.is_some_and(|record| match trust {
                 Trust::Length => blob::looks_whole(layout, digest, record.value()),

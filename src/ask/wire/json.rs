@@ -155,20 +155,27 @@ impl Json {
 
 /// `text` as a JSON string: escaped is only what must be.
 fn quote(text: &str, out: &mut String) {
+    let is_plain = |b: u8| b >= b' ' && b != b'"' && b != b'\\';
+    out.reserve(text.len() + 2);
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
+    // What needs no escape is copied in runs: prompts are long, and mostly that.
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|b| !is_plain(b)) {
+        out.push_str(&rest[..at]);
+        match rest.as_bytes()[at] {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            control => {
+                let _ = write!(out, "\\u{control:04x}");
             }
-            c => out.push(c),
         }
+        // All that is escaped is one byte long.
+        rest = &rest[at + 1..];
     }
+    out.push_str(rest);
     out.push('"');
 }
 

@@ -54,6 +54,13 @@ impl RateLimits {
     /// Reads both spellings: `x-ratelimit-remaining-requests` (OpenAI and those who follow it) and
     /// `anthropic-ratelimit-requests-remaining`. What cannot be read is as if it were absent.
     pub fn of(headers: &Headers) -> RateLimits {
+        // Most servers say nothing of it, and every reply comes by here.
+        if !headers.names().any(|name| name.contains("ratelimit-")) {
+            return RateLimits {
+                retry_after: retry_after(headers),
+                ..RateLimits::default()
+            };
+        }
         let of = |what: &str| {
             let get = |part: &str| {
                 headers

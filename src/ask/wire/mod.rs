@@ -248,6 +248,11 @@ impl Headers {
         )
     }
 
+    /// The names, in lower case.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
     /// The first value of a header.
     pub fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
@@ -456,15 +461,22 @@ fn no_answer(what: &str) -> Fault {
     Fault::Malformed(Malformed::NoAnswer(what.to_string()))
 }
 
+/// What is at a pointer through objects whose names need no escape: a dozen are followed in each
+/// reply, and the library's own way makes a text of every name.
+fn at<'a>(value: &'a serde_json::Value, pointer: &str) -> Option<&'a serde_json::Value> {
+    let mut names = pointer.split('/').skip(1);
+    names.try_fold(value, |value, name| value.get(name))
+}
+
 /// A text at a pointer, if it is there and not empty.
 fn text_at(value: &serde_json::Value, pointer: &str) -> Option<String> {
-    let text = value.pointer(pointer)?.as_str()?;
+    let text = at(value, pointer)?.as_str()?;
     (!text.is_empty()).then(|| text.to_string())
 }
 
 /// A count at a pointer, if it is there.
 fn count_at(value: &serde_json::Value, pointer: &str) -> Option<u64> {
-    value.pointer(pointer)?.as_u64()
+    at(value, pointer)?.as_u64()
 }
 
 #[cfg(test)]

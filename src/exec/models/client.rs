@@ -1,6 +1,7 @@
 //! One request over HTTP: sent once, its reply read whole within limits of size and time. Nothing is
 //! tried again here, and no redirection is followed: a key must not go to another host.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -104,6 +105,8 @@ pub(super) struct Address {
     /// Headers whose values are secrets.
     pub(super) secrets: Vec<(HeaderName, &'static str, Secret)>,
     pub(super) timeouts: Timeouts,
+    /// The path that was asked for first, which is that of most requests, and where it leads.
+    pub(super) usual: OnceLock<(String, Url)>,
 }
 
 impl Address {
@@ -128,6 +131,11 @@ impl Address {
     }
 
     fn url(&self, path: &str) -> Result<Url, SendError> {
+        if let Some((usual, url)) = self.usual.get()
+            && usual == path
+        {
+            return Ok(url.clone());
+        }
         let text = format!("{}{path}", self.base.as_str().trim_end_matches('/'));
         let url = Url::parse(&text).map_err(|e| SendError::Request(format!("{text}: {e}")))?;
         // Whatever a server calls the place of a thing, the key goes to nobody else.
@@ -137,6 +145,7 @@ impl Address {
                 url, self.base
             )));
         }
+        let _ = self.usual.set((path.to_string(), url.clone()));
         Ok(url)
     }
 

@@ -2,7 +2,7 @@
 //! what became of each request. Requests run on the runtime of [`super::Models`]; everything here
 //! that decides is done under one lock and does not wait.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +21,10 @@ use crate::engine::{Failure, Order, Output};
 use crate::job::Key;
 
 /// How many requests are under way at once before anything is known of a model.
-const FIRST_LIMIT: f64 = 8.0;
+const FIRST_LIMIT: f64 = 16.0;
+/// How many more may be under way for each success until the first sign of too much: with two, as
+/// many again twice in each round.
+const EAGERNESS: f64 = 2.0;
 /// No more, where neither the project nor the provider sets a limit.
 pub(super) const USUAL_MOST: usize = 64;
 /// More new names than this in one run, and a name says nothing.
@@ -87,10 +90,9 @@ struct State {
     later: Vec<(Instant, Question)>,
     /// Asked for under a new revision, while replies under way can still turn out to be theirs.
     held: Vec<Question>,
-    /// The keys under which what is under way was asked.
-    in_flight: HashMap<Key, String>,
+    in_flight: InFlight,
     limit: f64,
-    /// Doubling until the first sign of too much.
+    /// Tripling until the first sign of too much.
     eager: bool,
     paused: Option<Instant>,
     /// For which moment a timer is set.
@@ -107,6 +109,48 @@ struct State {
     last_failure: Option<Instant>,
     ever_answered: bool,
     counts: Counts,
+}
+
+/// What is under way.
+#[derive(Default)]
+struct InFlight {
+    /// The keys under which it was asked, with the revision.
+    keys: HashMap<Key, String>,
+    /// How many of each revision.
+    revisions: BTreeMap<String, usize>,
+}
+
+impl InFlight {
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn begin(&mut self, key: Key, revision: &str) {
+        self.keys.insert(key, revision.to_string());
+        match self.revisions.get_mut(revision) {
+            Some(n) => *n += 1,
+            None => {
+                self.revisions.insert(revision.to_string(), 1);
+            }
+        }
+    }
+
+    fn end(&mut self, key: &Key) {
+        let Some(revision) = self.keys.remove(key) else {
+            return;
+        };
+        if let Some(n) = self.revisions.get_mut(&revision) {
+            *n -= 1;
+            if *n == 0 {
+                self.revisions.remove(&revision);
+            }
+        }
+    }
+
+    /// Whether something was asked under another revision than this.
+    fn any_but(&self, revision: &str) -> bool {
+        self.revisions.keys().any(|other| other != revision)
+    }
 }
 
 /// A model with its state.
@@ -205,8 +249,7 @@ impl Lane {
             batch::take(self, shared, tray, question);
             return;
         }
-        let others = state.in_flight.values().any(|revision| *revision != now);
-        if others {
+        if state.in_flight.any_but(&now) {
             state.held.push(question);
             return;
         }
@@ -298,8 +341,8 @@ impl Lane {
             }
         }
         let question = state.queue.pop_front()?;
-        let revision = question.request.model.clone();
-        state.in_flight.insert(question.key(), revision);
+        let revision = &question.request.model;
+        state.in_flight.begin(question.key(), revision);
         state.counts.requests += 1;
         let under_way = state.in_flight.len() as u64;
         state.counts.most_in_flight = state.counts.most_in_flight.max(under_way);
@@ -365,18 +408,18 @@ impl Lane {
         let key = question.key();
         match outcome {
             None => {
-                state.in_flight.remove(&key);
+                state.in_flight.end(&key);
                 done.push((question, Err(Failure::Cancelled)));
             }
             Some(Ok((reply, limits))) => {
                 spent = self.count(&mut state, &reply);
                 self.succeeded(&mut state, &limits);
                 self.place(&mut state, shared, question, reply, &mut done);
-                state.in_flight.remove(&key);
+                state.in_flight.end(&key);
                 self.release(&mut state, &mut done);
             }
             Some(Err(trouble)) => {
-                state.in_flight.remove(&key);
+                state.in_flight.end(&key);
                 self.failed(&mut state, question, sent, &trouble, &mut done);
                 self.release(&mut state, &mut done);
             }
@@ -448,7 +491,11 @@ impl Lane {
         let most = self.model.most_in_flight as f64;
         // More than what is wanted says nothing of what would be borne.
         if state.in_flight.len() >= state.limit as usize {
-            let more = if state.eager { 1.0 } else { 1.0 / state.limit };
+            let more = if state.eager {
+                EAGERNESS
+            } else {
+                1.0 / state.limit
+            };
             state.limit = (state.limit + more).min(most);
         }
         if let Some(wait) = spent_until(limits, clock())
@@ -566,7 +613,7 @@ impl Lane {
             return;
         }
         let now = state.pins.revision(&self.model.shape.model);
-        if state.in_flight.values().any(|revision| *revision != now) {
+        if state.in_flight.any_but(&now) {
             return;
         }
         for question in std::mem::take(&mut state.held) {

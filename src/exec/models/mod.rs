@@ -20,7 +20,7 @@ mod purse;
 mod secret;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::Url;
@@ -253,6 +253,7 @@ impl Models {
                 base,
                 secrets,
                 timeouts: model.timeouts,
+                usual: OnceLock::new(),
             };
             let noted = notes.read(&pins_name(&model.name));
             let pins = Pins::read(noted.as_deref(), &model.revision);
