@@ -23,7 +23,7 @@ use crate::exec::toolchain::Toolchain;
 use crate::job::Job;
 use crate::oss::inputs::Origin;
 use crate::oss::leaderboard;
-use crate::store::{Manifest as EvaluationManifest, Reader, RunTally, StoreLedger};
+use crate::store::{Manifest as EvaluationManifest, Reader, RunTally, Store, StoreLedger};
 
 /// What a drive of the board gave.
 pub(super) struct Drove {
@@ -168,18 +168,7 @@ impl App {
                         stopped,
                     });
                 }
-                Err(DriveError::Corrupt(digests)) => {
-                    let mut taken = 0;
-                    for digest in &digests {
-                        taken += self.store.quarantine(digest)?.len();
-                    }
-                    if taken == 0 {
-                        return Err(AppError::Environment(format!(
-                            "blob {} is corrupt or missing, and no stored job gives it\n  help: run `everbench store verify`",
-                            digests[0]
-                        )));
-                    }
-                }
+                Err(DriveError::Corrupt(digests)) => quarantined(&self.store, &digests)?,
                 Err(other) => return Err(AppError::Drive(other)),
             }
         }
@@ -366,6 +355,20 @@ pub(super) fn uses(world: &World, boards: &[Board]) -> Result<BTreeMap<String, u
         }
     }
     Ok(sum)
+}
+
+/// Takes the jobs out of the store that gave these blobs, so that they run again.
+pub(super) fn quarantined(store: &Store, digests: &[Digest]) -> Result<(), AppError> {
+    let mut taken = 0;
+    for digest in digests {
+        taken += store.quarantine(digest)?.len();
+    }
+    match (taken, digests.first()) {
+        (0, Some(digest)) => Err(AppError::Environment(format!(
+            "blob {digest} is corrupt or missing, and no stored job gives it\n  help: run `everbench store verify`"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The root under which a complete evaluation is kept.

@@ -112,9 +112,9 @@ pub(super) fn broken(fault: &Broken) -> AppError {
 pub fn failure_error(failure: &Failure) -> AppError {
     match failure {
         Failure::Transient(why) => AppError::Environment(why.clone()),
-        Failure::Fatal { what, help } | Failure::Money { what, help } => {
-            AppError::Input(format!("{what}\n  help: {help}"))
-        }
+        Failure::Fatal { what, help }
+        | Failure::Absent { what, help, .. }
+        | Failure::Money { what, help } => AppError::Input(format!("{what}\n  help: {help}")),
         Failure::Cancelled => AppError::Environment("stopped".into()),
     }
 }

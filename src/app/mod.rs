@@ -31,6 +31,7 @@ use crate::store::{Access, Store, StoreError};
 use crate::subject::Extractor;
 
 mod asked;
+pub mod asking;
 mod audit;
 mod board;
 mod carry;

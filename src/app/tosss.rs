@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::asking::{Answerer, usable};
 use super::error::fault_of;
 use super::project::cores;
 use super::stored::store_to_fill;
 use super::{AppError, TOOL, store_to_look};
 use crate::cancel::Cancel;
 use crate::digest::Digest;
-use crate::engine::{Db, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
+use crate::engine::{Absent, Db, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
 use crate::exec::mine::{Changes, Patches, source_package};
 use crate::job::{Job, Key};
 use crate::source::history::RENAME_LIMIT;
@@ -54,7 +55,7 @@ pub struct Quarry {
     gone: BTreeMap<String, Vec<NoPair>>,
     /// Models that were asked.
     #[serde(default)]
-    pub asked: Vec<ask::Asked>,
+    pub asked: Vec<Answerer>,
 }
 
 impl Default for Quarry {
@@ -153,10 +154,15 @@ impl Quarry {
     fn told(&self, mut mined: Mined, hold: &Hold) -> (Mined, usize) {
         let jobs = hold.jobs().iter();
         let keys = jobs.map(|job| job.key().to_string());
-        let (gone, missing): (Vec<_>, Vec<_>) = keys.partition(|key| self.gone.contains_key(key));
-        let gone = gone.iter().filter_map(|key| self.gone.get(key));
-        mined.dropped.extend(gone.flatten().cloned());
-        (mined, missing.len())
+        let mut missing = 0;
+        for key in keys {
+            let told = self.gone.get(&key).map_or(&[][..], Vec::as_slice);
+            // What does not answer now may do so later.
+            let lost = |no: &NoPair| no.reason != Dropped::Unreachable;
+            missing += usize::from(!told.iter().any(lost));
+            mined.dropped.extend_from_slice(told);
+        }
+        (mined, missing)
     }
 
     /// All pairs as far as they are known, and what is missing: a pure function of the facts.
@@ -259,6 +265,8 @@ pub struct Mining {
     pub missing: usize,
     /// Whether it was stopped.
     pub stopped: bool,
+    /// What keeps jobs from being run that the user or the machine has to mend, each once.
+    pub failures: BTreeSet<String>,
 }
 
 /// Where what is mined is to be had on this machine.
@@ -352,9 +360,14 @@ pub fn mine(
     quarry.write(dir)?;
     list(&store, &quarry)?;
     let (mined, missing) = quarry.told(driven.value, &driven.hold);
+    let failures = driven.failures.iter().filter_map(|(_, why)| match why {
+        Failure::Fatal { what, help } => Some(format!("{what}\n  help: {help}")),
+        _ => None,
+    });
     Ok(Mining {
         mined,
         missing,
+        failures: failures.collect(),
         executed: driven
             .executed
             .iter()
@@ -366,15 +379,21 @@ pub fn mine(
 
 /// What could not be had, by the keys of its jobs.
 fn gone(quarry: &Quarry, failures: &[(Job, Failure)]) -> BTreeMap<String, Vec<NoPair>> {
-    let mut reasons: BTreeMap<Key, &str> = BTreeMap::new();
+    let mut reasons: BTreeMap<Key, (&str, Dropped)> = BTreeMap::new();
     for (job, failure) in failures {
-        if let Failure::Fatal { what, .. } = failure {
-            reasons.insert(job.key(), what);
-        }
+        let reason = match failure {
+            Failure::Absent { of, what, .. } => match of {
+                Absent::Source => (what.as_str(), Dropped::RepositoryGone),
+                Absent::Part => (what.as_str(), Dropped::CommitGone),
+            },
+            Failure::Transient(what) => (what.as_str(), Dropped::Unreachable),
+            _ => continue,
+        };
+        reasons.insert(job.key(), reason);
     }
     let mut gone: BTreeMap<String, Vec<NoPair>> = BTreeMap::new();
     let mut note = |key: Key, id: &str, commit: &str| {
-        let Some(what) = reasons.get(&key) else {
+        let Some((what, reason)) = reasons.get(&key) else {
             return;
         };
         gone.entry(key.to_string()).or_default().push(NoPair {
@@ -382,10 +401,7 @@ fn gone(quarry: &Quarry, failures: &[(Job, Failure)]) -> BTreeMap<String, Vec<No
             commit: commit.to_string(),
             path: Some(what.to_string()),
             function: None,
-            reason: match what.contains("does not have commit") {
-                true => Dropped::CommitGone,
-                false => Dropped::RepositoryGone,
-            },
+            reason: *reason,
         });
     };
     for fix in &quarry.fixes {
@@ -435,11 +451,7 @@ pub fn mined(dir: &Path) -> Result<(Mined, usize), AppError> {
     let reader = store.reader()?;
     let db = EngineDb::new(Arc::new(reader.clone()));
     let (mined, hold) = quarry.mined(&db);
-    if let Some(digest) = hold.corrupt_blobs().first() {
-        return Err(AppError::Environment(format!(
-            "blob {digest} is damaged or gone from the store\n  help: `everbench store verify` says what else is damaged"
-        )));
-    }
+    usable(&hold)?;
     StoreLedger::new(store, &reader, TOOL).remember(db.take_rows());
     Ok(quarry.told(mined, &hold))
 }

@@ -32,6 +32,15 @@ pub enum Failure {
         /// The way out.
         help: String,
     },
+    /// What the job reads is not where it should be. Trying again helps once somebody brings it.
+    Absent {
+        /// How much of it is absent.
+        of: Absent,
+        /// What is wrong.
+        what: String,
+        /// The way out.
+        help: String,
+    },
     /// Not begun, because it could cost more than may be spent: what, and how to go on.
     Money {
         /// What is spent, and what is left to do.
@@ -41,6 +50,15 @@ pub enum Failure {
     },
     /// The run was stopped.
     Cancelled,
+}
+
+/// What is absent: all that a job reads from, or the one thing in it that it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// The whole source: a repository, a package.
+    Source,
+    /// A thing in it: a commit, a version.
+    Part,
 }
 
 /// What an executor may use besides the job.

@@ -176,7 +176,9 @@ impl Page {
                     // A service has said which attempts it made.
                     _ if outside => {}
                     Failure::Transient(why) => self.note(ended.job.clone(), true, why.clone()),
-                    Failure::Fatal { what, .. } | Failure::Money { what, .. } => {
+                    Failure::Fatal { what, .. }
+                    | Failure::Absent { what, .. }
+                    | Failure::Money { what, .. } => {
                         self.note(ended.job.clone(), false, what.clone());
                     }
                 }

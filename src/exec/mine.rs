@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::digest::Digest;
-use crate::engine::{Context, Executor, Failure, Output};
+use crate::engine::{Absent, Context, Executor, Failure, Output};
 use crate::job::Job;
 use crate::lang::SnippetLanguage;
-use crate::source::{Apt, DebianError, Git, History, HistoryError};
+use crate::source::{Apt, DebianError, Git, GitError, History, HistoryError};
 use crate::subject::DebianSource;
 use crate::tosss::change::{Change, ChangedFile, Dropped, licence};
 use crate::tosss::debian::patches;
@@ -63,27 +63,59 @@ impl Changes {
 impl Executor for Changes {
     fn run(&self, job: &Job, _: &Context<'_>) -> Result<Output, Failure> {
         let (repository, commit) = (job.text("repository"), job.text("commit"));
-        let help = "what it fixes gives no pair; `--repositories DIR` says where clones are";
-        let fatal = |what: String| Failure::Fatal {
-            what,
-            help: help.into(),
-        };
         if let Some(path) = self.places.get(repository) {
-            return self.read(path, commit).map_err(|e| fatal(e.to_string()));
+            return self.read(path, commit).map_err(|e| unread(&e));
         }
         let mirror = self.git.mirror_of(repository);
-        let first = match mirror.as_ref().map(|path| self.read(path, commit)) {
+        let fetched = match mirror.as_ref().map(|path| self.read(path, commit)) {
             Some(Ok(output)) => return Ok(output),
             Some(Err(error)) if !matches!(error, HistoryError::NoCommit { .. }) => {
-                return Err(fatal(error.to_string()));
+                return Err(unread(&error));
             }
             _ => self.git.obtain_history(repository, commit),
         };
-        let path = first.map_err(|e| match e.is_transient() {
-            true => Failure::Transient(e.to_string()),
-            false => fatal(e.to_string()),
-        })?;
-        self.read(&path, commit).map_err(|e| fatal(e.to_string()))
+        let path = fetched.map_err(|e| unfetched(&e))?;
+        self.read(&path, commit).map_err(|e| unread(&e))
+    }
+}
+
+fn unread(error: &HistoryError) -> Failure {
+    absent(
+        error,
+        match error {
+            HistoryError::NoGit(_) => None,
+            HistoryError::NoCommit { .. } => Some(Absent::Part),
+            HistoryError::NoRepository(_) | HistoryError::Git { .. } => Some(Absent::Source),
+        },
+    )
+}
+
+fn unfetched(error: &GitError) -> Failure {
+    if error.is_transient() {
+        return Failure::Transient(error.to_string());
+    }
+    absent(
+        error,
+        match error {
+            GitError::NoGit { .. } | GitError::Mirror { .. } => None,
+            GitError::NoRevision { .. } | GitError::NotACommit { .. } => Some(Absent::Part),
+            _ => Some(Absent::Source),
+        },
+    )
+}
+
+fn absent(error: &dyn std::error::Error, of: Option<Absent>) -> Failure {
+    let what = error.to_string();
+    match of {
+        Some(of) => Failure::Absent {
+            of,
+            what,
+            help: "what it fixes gives no pair; `--repositories DIR` says where clones are".into(),
+        },
+        None => Failure::Fatal {
+            what,
+            help: "mend that and mine again".into(),
+        },
     }
 }
 
@@ -170,9 +202,15 @@ impl Executor for Patches {
             .fetch(&source, scratch.path())
             .map_err(|e: DebianError| match e.is_transient() {
                 true => Failure::Transient(e.to_string()),
-                false => Failure::Fatal {
-                    what: e.to_string(),
-                    help: "`--debian NAME` takes the newest version that is on offer".into(),
+                false => match e {
+                    DebianError::NoApt { .. }
+                    | DebianError::NoDpkgSource(_)
+                    | DebianError::NoSources(_) => absent(&e, None),
+                    _ => Failure::Absent {
+                        of: Absent::Source,
+                        what: e.to_string(),
+                        help: "`--debian NAME` takes the newest version that is on offer".into(),
+                    },
                 },
             })?;
         let (found, blobs) = patches(|path| tree.bytes(path).cloned());

@@ -46,6 +46,8 @@ pub enum Dropped {
     CommitGone,
     /// The repository could not be had.
     RepositoryGone,
+    /// The repository did not answer; it is asked again next time.
+    Unreachable,
     /// The patch does not fit the tree.
     PatchFails,
     /// The commit has several parents.
@@ -96,6 +98,7 @@ impl Dropped {
         match self {
             Dropped::CommitGone => "the repository does not have the commit",
             Dropped::RepositoryGone => "the repository cannot be had",
+            Dropped::Unreachable => "the repository does not answer for now",
             Dropped::PatchFails => "the patch does not fit the tree",
             Dropped::Merge => "a merge",
             Dropped::Root => "a commit without a parent",

@@ -2,27 +2,18 @@
 //! holds the question's text and how the model is asked, so that a new pair asks its own questions
 //! only, and a better reader of answers asks nobody.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Quarry, nothing_mined};
-use crate::app::error::fault_of;
-use crate::app::models::StoreNotes;
-use crate::app::project::{Options, cores};
-use crate::app::stored::store_to_fill;
-use crate::app::{App, AppError, Environment, Statement, TOOL, store_to_look};
+use crate::app::asking::{self, Answerer, Inquiry, Run, Whom, usable};
+use crate::app::{AppError, Statement, TOOL, store_to_look};
 use crate::ask::{self, Reply, Request, Sampling};
 use crate::cancel::Cancel;
-use crate::config;
-use crate::engine::{Db, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
-use crate::exec::answer::Replay;
-use crate::exec::models::Models;
+use crate::engine::{Db, EngineDb, Hold, Ledger, Observer};
 use crate::job::Job;
-use crate::store::{Entry, Manifest, Store, StoreLedger};
+use crate::store::StoreLedger;
 use crate::tosss::Arm;
 use crate::tosss::answer::{Outcome, read};
 use crate::tosss::bench::{Answers, baselines, sample};
@@ -69,19 +60,6 @@ impl Plan {
     }
 }
 
-/// A model as it is asked.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Asked {
-    /// As tables call it.
-    pub name: String,
-    /// The model and its revision, as keys have it.
-    pub revision: String,
-    /// How it samples.
-    pub sampling: Sampling,
-    /// Its own system text; may be empty.
-    pub system: String,
-}
-
 /// Answers to pairs, the built-in answerers first.
 pub struct Answered {
     /// The pairs that are asked.
@@ -101,15 +79,9 @@ pub struct Answered {
 }
 
 /// The job of one question.
-fn job(pair: &Pair, arm: Arm, order: Order, plan: &Plan, model: &Asked) -> Job {
-    let request = Request {
-        system: model.system.as_str().into(),
-        user: question(pair, arm, plan.seed, order).text.into(),
-        model: model.revision.clone(),
-        sampling: model.sampling.clone(),
-        sample: 0,
-    };
-    request.to_job(ask::COMPLETION)
+fn job(pair: &Pair, arm: Arm, order: Order, plan: &Plan, model: &Answerer) -> Job {
+    let text = question(pair, arm, plan.seed, order).text;
+    model.request(text, 0).to_job(ask::COMPLETION)
 }
 
 /// Every question to a model, in one order of arms and orders.
@@ -119,7 +91,7 @@ fn questions<'a>(plan: &'a Plan) -> impl Iterator<Item = (Arm, Order)> + use<'a>
 }
 
 /// What a model answered, as far as it is known, and what is missing: a pure function of the facts.
-fn answers(db: &dyn Db, pairs: &[Pair], model: &Asked, plan: &Plan) -> (Vec<Answers>, Hold) {
+fn answers(db: &dyn Db, pairs: &[Pair], model: &Answerer, plan: &Plan) -> (Vec<Answers>, Hold) {
     let mut all = Vec::new();
     let mut hold = Hold::default();
     for (arm, order) in questions(plan) {
@@ -151,7 +123,7 @@ struct Evaluated {
     unmined: usize,
 }
 
-fn evaluated(db: &dyn Db, quarry: &Quarry, asked: &[Asked], plan: &Plan) -> (Evaluated, Hold) {
+fn evaluated(db: &dyn Db, quarry: &Quarry, asked: &[Answerer], plan: &Plan) -> (Evaluated, Hold) {
     let (mined, hold) = quarry.mined(db);
     let (mined, unmined) = quarry.told(mined, &hold);
     let mut all = Hold::default();
@@ -171,7 +143,7 @@ fn evaluated(db: &dyn Db, quarry: &Quarry, asked: &[Asked], plan: &Plan) -> (Eva
 }
 
 impl Evaluated {
-    fn answered(self, asked: &[Asked], plan: &Plan) -> Answered {
+    fn answered(self, asked: &[Answerer], plan: &Plan) -> Answered {
         let pairs: Vec<&Pair> = self.pairs.iter().collect();
         let mut answers = baselines(&pairs, plan.seed, plan.both_orders);
         let mut incomplete = BTreeMap::new();
@@ -206,113 +178,19 @@ pub fn answered(dir: &Path, plan: &Plan) -> Result<Answered, AppError> {
     let db = EngineDb::new(Arc::new(reader.clone()));
     let asked = quarry.asked.clone();
     let (value, hold) = evaluated(&db, &quarry, &asked, plan);
-    whole(&hold)?;
+    usable(&hold)?;
     StoreLedger::new(store, &reader, TOOL).remember(db.take_rows());
     Ok(value.answered(&asked, plan))
 }
 
-fn whole(hold: &Hold) -> Result<(), AppError> {
-    if let Some(digest) = hold.corrupt_blobs().first() {
-        return Err(AppError::Environment(format!(
-            "blob {digest} is damaged or gone from the store\n  help: `everbench store verify` says what else is damaged"
-        )));
-    }
-    fault_of(hold)
-}
-
-/// Whom to ask.
-#[derive(Clone, Debug, Default)]
-pub struct Whom {
-    /// Recorded replies, in place of the models of the project file.
-    pub replays: Vec<PathBuf>,
-    /// Only these models of the project file; all when empty.
-    pub models: Vec<String>,
-    /// What models over HTTP may cost in this run, in millionths of a dollar.
-    pub max_cost: Option<u64>,
-    /// Where keys come from.
-    pub environment: Environment,
-}
-
 impl Quarry {
     /// Notes models that are asked, in place of what is noted under their names.
-    fn note(&mut self, asked: &[Asked]) {
+    fn note(&mut self, asked: &[Answerer]) {
         for model in asked {
             self.asked.retain(|known| known.name != model.name);
             self.asked.push(model.clone());
         }
         self.asked.sort_by(|a, b| a.name.cmp(&b.name));
-    }
-}
-
-/// The models that are asked, the service that answers for them, and the store.
-struct Answerers {
-    asked: Vec<Asked>,
-    models: Arc<Models>,
-    store: Arc<Store>,
-}
-
-impl Answerers {
-    fn of_recordings(dir: &Path, replays: &[PathBuf]) -> Result<Answerers, AppError> {
-        let recorded = replays.iter().map(|path| Ok(Arc::new(Replay::read(path)?)));
-        let recorded: Vec<Arc<Replay>> = recorded.collect::<Result<_, AppError>>()?;
-        let asked = recorded.iter().map(|replay| Asked {
-            name: replay
-                .revision
-                .split('@')
-                .next()
-                .unwrap_or_default()
-                .to_string(),
-            revision: replay.revision.clone(),
-            sampling: replay.sampling.clone(),
-            system: replay.system.clone(),
-        });
-        let asked = asked.collect();
-        let store = Arc::new(store_to_fill(dir)?);
-        let notes = Arc::new(StoreNotes(store.clone()));
-        Ok(Answerers {
-            asked,
-            models: Arc::new(Models::new(Vec::new(), recorded, None, notes)?),
-            store,
-        })
-    }
-
-    fn of_project(dir: &Path, whom: &Whom) -> Result<Answerers, AppError> {
-        if !dir.join(config::FILE).exists() {
-            return Err(AppError::Input(format!(
-                "there is no model to ask\n  help: `--replay FILE` has recorded replies to the output of `everbench tosss prompts`; or name models in {}",
-                config::FILE
-            )));
-        }
-        let app = App::open_to_run(dir)?;
-        let mut answering = app.answering(&whom.models)?;
-        // Calibration models edit functions: there is nothing to edit here.
-        answering.retain(|one| one.spec.answers.asked().is_some());
-        let asked = answering.iter().filter_map(|one| {
-            let (revision, sampling, system) = one.spec.answers.asked()?;
-            Some(Asked {
-                name: one.spec.name.clone(),
-                revision: revision.to_string(),
-                sampling: sampling.clone(),
-                system: system.to_string(),
-            })
-        });
-        let asked: Vec<Asked> = asked.collect();
-        if asked.is_empty() {
-            return Err(AppError::Input(
-                "no model of this project answers questions: calibration models only edit functions"
-                    .into(),
-            ));
-        }
-        let options = Options {
-            max_cost: whom.max_cost,
-            environment: whom.environment,
-            ..Options::default()
-        };
-        Ok(Answerers {
-            asked,
-            models: app.asks(&answering, &options)?,
-            store: app.store.clone(),
-        })
     }
 }
 
@@ -328,92 +206,35 @@ pub fn ask(
     observer: &mut dyn Observer,
 ) -> Result<Answered, AppError> {
     let mut quarry = Quarry::read(dir)?.ok_or_else(|| nothing_mined(dir))?;
-    let Answerers {
-        asked,
-        models,
-        store,
-    } = match whom.replays.is_empty() {
-        true => Answerers::of_project(dir, whom)?,
-        false => Answerers::of_recordings(dir, &whom.replays)?,
-    };
+    let inquiry = Inquiry::open(dir, whom)?;
     // Noted first, so that what is answered before an end belongs to somebody.
-    quarry.note(&asked);
+    quarry.note(&inquiry.models);
     quarry.write(dir)?;
-    let mut registry = Registry::default();
-    registry.add_service(ask::COMPLETION, models.clone());
-    let reader = store.reader()?;
-    let mut db = EngineDb::new(Arc::new(reader.clone()));
-    let ledger = StoreLedger::new(store.clone(), &reader, TOOL);
-    let driver = Driver {
-        registry: &registry,
-        ledger: &ledger,
-        cores: cores(),
-        cancel: cancel.clone(),
-    };
-    // Which revision answers under a name may be known only when it does.
-    let now = RefCell::new(asked);
-    let mut adjust = |_: &mut EngineDb| {
-        for (name, revision) in models.revisions() {
-            let mut asked = now.borrow_mut();
-            if let Some(model) = asked.iter_mut().find(|model| model.name == name) {
-                model.revision = revision;
-            }
-        }
-    };
-    let driven = driver
-        .drive_adjusting(&mut db, observer, &mut adjust, |db| {
-            evaluated(db, &quarry, &now.borrow(), plan)
-        })
-        .map_err(AppError::Drive)?;
-    ledger.remember(db.take_rows());
-    whole(&driven.hold)?;
-    quarry.note(&now.into_inner());
+    let run = Run { cancel, observer };
+    let asked = inquiry.run(run, |_| {
+        |db: &EngineDb, models: &[Answerer]| evaluated(db, &quarry, models, plan)
+    })?;
+    quarry.note(&asked.models);
     quarry.write(dir)?;
-    list(&store, &driven.value.pairs, &quarry.asked, plan)?;
-    let executed = driven.executed.iter();
-    let executed = executed.map(|(kind, n)| (kind.to_string(), *n)).collect();
-    let failures: BTreeSet<String> = driven
-        .failures
-        .iter()
-        .filter_map(|(_, failure)| match failure {
-            Failure::Transient(what) | Failure::Fatal { what, .. } => Some(what.clone()),
-            _ => None,
-        })
-        .collect();
     // With those that were asked before.
-    let reader = store.reader()?;
+    let reader = inquiry.store.reader()?;
     let db = EngineDb::new(Arc::new(reader));
     let (value, hold) = evaluated(&db, &quarry, &quarry.asked, plan);
-    whole(&hold)?;
+    usable(&hold)?;
+    let pairs = &asked.value.pairs;
+    let jobs = quarry.asked.iter().flat_map(|model| {
+        questions(plan).flat_map(move |(arm, order)| {
+            let jobs = pairs.iter();
+            jobs.map(move |pair| job(pair, arm, order, plan, model))
+        })
+    });
+    let named = jobs.map(|job| (format!("tosss/answer/{}", job.key()), job));
+    asking::keep(&inquiry.store, ROOT, named)?;
     let mut answered = value.answered(&quarry.asked, plan);
-    answered.executed = executed;
-    answered.failures = failures.into_iter().collect();
-    answered.statement = Some(models.statement()).filter(|s| !s.models.is_empty());
+    answered.executed = asked.executed;
+    answered.failures = asked.failures;
+    answered.statement = asked.statement;
     Ok(answered)
-}
-
-/// Adds the answers to what stays in the store, whoever was asked before.
-fn list(store: &Store, pairs: &[Pair], asked: &[Asked], plan: &Plan) -> Result<(), AppError> {
-    let reader = store.reader()?;
-    let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
-    if let Some(root) = reader.root(ROOT)? {
-        for entry in Manifest::load(&reader, root)?.entries()? {
-            entries.insert(entry.id.clone(), entry);
-        }
-    }
-    for model in asked {
-        for (arm, order) in questions(plan) {
-            for pair in pairs {
-                let key = job(pair, arm, order, plan, model).key();
-                if let Some(output) = reader.output(&key)? {
-                    let id = format!("tosss/answer/{key}");
-                    entries.insert(id.clone(), Entry { id, key, output });
-                }
-            }
-        }
-    }
-    store.put_manifest(ROOT, &Manifest::build(entries.into_values())?)?;
-    Ok(())
 }
 
 /// The questions, one JSON object a line as `everbench prompts` prints them: id, system, user.

@@ -72,6 +72,9 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         Format::Json => print(&json(&document(&mining, &problems)))?,
         Format::Text => print(&text(&mining, &problems))?,
     }
+    for why in mining.failures.iter().take(5) {
+        eprintln!("not mined: {why}");
+    }
     Ok(match mining.missing {
         0 => exit::OK,
         _ => exit::INCOMPLETE,

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::plan::PlanArgs;
 use super::score::{ShownArgs, show};
 use crate::app::Environment;
-use crate::app::tosss::ask::{Whom, ask, prompts};
+use crate::app::asking::Whom;
+use crate::app::tosss::ask::{ask, prompts};
 use crate::cli::common::{CliResult, cancel_on_signals, exit, print, usd};
 use crate::cli::progress::Reporter;
 

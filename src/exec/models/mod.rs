@@ -357,7 +357,9 @@ pub fn ask_once(
 fn said(failure: Failure) -> String {
     let text = match failure {
         Failure::Transient(why) => why,
-        Failure::Fatal { what, .. } | Failure::Money { what, .. } => what,
+        Failure::Fatal { what, .. }
+        | Failure::Absent { what, .. }
+        | Failure::Money { what, .. } => what,
         Failure::Cancelled => "stopped".into(),
     };
     text.lines().next().unwrap_or_default().to_string()
