@@ -228,9 +228,11 @@ pub struct Settings {
     /// A family of which this part is in the repository, or the other way round, is left out of the
     /// corpus.
     pub overlap: f64,
+    /// Tokens of a family that the reference model is trained on at most.
+    pub family_tokens: usize,
     /// Larger files are left out, in bytes.
     pub file_bytes: usize,
-    /// Candidates that are kept of one repository.
+    /// Repeated places of one repository that are looked at: of these the first in order.
     pub candidates: usize,
     /// Most snippets of one class.
     pub per_class: usize,
@@ -267,8 +269,9 @@ impl Default for Settings {
             sequence_items: (2, 4),
             gap: 3,
             overlap: 0.5,
+            family_tokens: 250_000,
             file_bytes: 1 << 20,
-            candidates: 20_000,
+            candidates: 40_000,
             per_class: 1,
             per_target: 2,
             per_file: 3,

@@ -24,6 +24,7 @@
 //! - [`variant_of`]: from the code in a reply to the text to splice, or to a refusal.
 //! - [`normalised`]: a text without its formatting.
 //! - [`SnippetLanguage`]: functions to be shown and compared only, in more languages.
+//! - [`Printed`]: functions with one statement a line, to be compared line by line.
 //! - [`calibration`]: edits with a known outcome.
 
 mod braces;
@@ -44,6 +45,7 @@ mod reality;
 mod scopes;
 mod snippets;
 mod splice;
+mod statements;
 mod substance;
 #[cfg(test)]
 mod tests;
@@ -63,6 +65,7 @@ pub use placeless::{BODY, Placed, placeless, source_line};
 pub use reality::{Intersection, OnlyCompiled, OnlyCompiledReason, Reality, intersect};
 pub use snippets::{NoSnippet, Snippet, SnippetLanguage, Snippets};
 pub use splice::{Splice, SpliceError, splice};
+pub use statements::{Leaf, Printed};
 pub use substance::Substance;
 pub use unit::{CompiledDefinition, Context, StrippedUnit, compiled_definitions, strip_unit};
 pub use variant::{ExtraKind, Note, Refusal, Variant, variant_of};

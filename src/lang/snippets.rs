@@ -28,7 +28,7 @@ struct Grammar {
 }
 
 /// The languages beside C and C++. Another one is one more entry and one more query.
-static GRAMMARS: [Grammar; 3] = [
+static GRAMMARS: [Grammar; 4] = [
     Grammar {
         name: "java",
         extensions: &["java"],
@@ -51,6 +51,14 @@ static GRAMMARS: [Grammar; 3] = [
         overloads: false,
         grammar: || tree_sitter_python::LANGUAGE.into(),
         functions: include_str!("../../queries/python/functions.scm"),
+        compiled: OnceLock::new(),
+    },
+    Grammar {
+        name: "rust",
+        extensions: &["rs"],
+        overloads: false,
+        grammar: || tree_sitter_rust::LANGUAGE.into(),
+        functions: include_str!("../../queries/rust/functions.scm"),
         compiled: OnceLock::new(),
     },
 ];
@@ -168,11 +176,24 @@ impl SnippetLanguage {
 
     /// The functions in `source`, which may be any bytes.
     pub fn snippets(self, source: &[u8]) -> Snippets {
+        self.snippets_and_tree(source).0
+    }
+
+    /// The same, with the tree of the file where the functions were found in one.
+    pub(super) fn snippets_and_tree(self, source: &[u8]) -> (Snippets, Option<Tree>) {
         match self {
-            SnippetLanguage::Compiled(id) => of_compiled(id, source),
+            SnippetLanguage::Compiled(id) => (of_compiled(id, source), None),
             SnippetLanguage::Queried(_) => self
                 .grammar()
-                .map_or_else(Snippets::default, |g| of_queried(g, source)),
+                .map_or_else(Default::default, |g| of_queried(g, source)),
+        }
+    }
+
+    /// The syntax tree of a text, or nothing when the parser gives up.
+    pub(super) fn parse(self, text: &[u8]) -> Option<Tree> {
+        match self {
+            SnippetLanguage::Compiled(id) => compiled_language(id)?.parse(text),
+            SnippetLanguage::Queried(_) => self.grammar()?.parse(text),
         }
     }
 
@@ -188,7 +209,7 @@ impl SnippetLanguage {
     }
 }
 
-fn of_compiled(id: LanguageId, source: &[u8]) -> Snippets {
+fn compiled_language(id: LanguageId) -> Option<&'static Language> {
     static LANGUAGES: OnceLock<Vec<Option<Language>>> = OnceLock::new();
     let languages = LANGUAGES.get_or_init(|| {
         let all = LanguageId::all();
@@ -196,7 +217,11 @@ fn of_compiled(id: LanguageId, source: &[u8]) -> Snippets {
             .collect()
     });
     let at = LanguageId::all().position(|l| l == id);
-    let Some(language) = at.and_then(|at| languages[at].as_ref()) else {
+    languages[at?].as_ref()
+}
+
+fn of_compiled(id: LanguageId, source: &[u8]) -> Snippets {
+    let Some(language) = compiled_language(id) else {
         return Snippets::default();
     };
     let all = delimited(language, source);
@@ -280,10 +305,10 @@ impl Grammar {
     }
 }
 
-fn of_queried(grammar: &Grammar, source: &[u8]) -> Snippets {
+fn of_queried(grammar: &Grammar, source: &[u8]) -> (Snippets, Option<Tree>) {
     let mut all = Snippets::default();
     let (Some((_, query)), Some(tree)) = (grammar.compiled(), grammar.parse(source)) else {
-        return all;
+        return (all, None);
     };
     let comments = comments(query, &tree, source);
     let mut scopes: Vec<(Range<usize>, String)> = Vec::new();
@@ -340,7 +365,7 @@ fn of_queried(grammar: &Grammar, source: &[u8]) -> Snippets {
         });
     }
     all.found = found;
-    all
+    (all, Some(tree))
 }
 
 /// The comments of a tree, by their nodes' numbers.

@@ -19,6 +19,7 @@ fn every_language_finds_a_function_in_its_own_text() {
         ("java", "class A { int f(int a) { return a; } }\n"),
         ("go", "package p\nfunc f(a int) int { return a }\n"),
         ("python", "def f(a):\n    return a\n"),
+        ("rust", "fn f(a: i32) -> i32 { a }\n"),
     ];
     assert_eq!(texts.len(), SnippetLanguage::all().count(), "one for each");
     for (language, text) in texts {
@@ -132,4 +133,110 @@ fn files_are_in_the_language_of_their_extension() {
     assert_eq!(of("py"), None);
     assert_eq!(of("a.txt"), None);
     assert_eq!(named("c").group(), named("c++").group());
+}
+
+#[test]
+fn rust_functions_have_their_types_traits_and_modules() {
+    let text = "mod m {\n    impl<T> Shop<T> {\n        pub fn add(&self) { fn inner() {} }\n    }\n    impl \
+                fmt::Debug for a::Basket { fn fmt(&self) {} }\n}\ntrait Sells { fn sell(&self); fn give(&self) \
+                {} }\n#[inline]\npub async fn free<T: Copy>(x: T) -> T { x }\n";
+    assert_eq!(
+        told(&named("rust").snippets(text.as_bytes())),
+        ["m.Shop.add", "m.Basket.fmt", "Sells.give", "free"]
+    );
+}
+
+/// The lines of the only function of a text, and its blocks in lines.
+fn printed(language: &str, text: &str) -> (Vec<String>, Vec<std::ops::Range<usize>>) {
+    let all = named(language).printed(text.as_bytes());
+    assert_eq!(all.len(), 1, "{language}");
+    (all[0].text(text.as_bytes()), all[0].blocks.clone())
+}
+
+#[test]
+fn functions_are_printed_one_statement_a_line_without_comments() {
+    let c = "int f(int n) { /* all */ int a = 0, b; for (int i = 0; i < n; i++) if (i % 2) { a += i; g(\"x y\"); }\n  \
+             else\n b = 1; // one\n while (n\n > 0) n--; return a; }";
+    let (lines, blocks) = printed("c", c);
+    assert_eq!(
+        lines,
+        [
+            "int f ( int n ) {",
+            "int a = 0 , b ;",
+            "for ( int i = 0 ; i < n ; i ++ )",
+            "if ( i % 2 ) {",
+            "a += i ;",
+            "g ( \"x y\" ) ;",
+            "}",
+            "else",
+            "b = 1 ;",
+            "while ( n > 0 )",
+            "n -- ;",
+            "return a ;",
+            "}",
+        ]
+    );
+    assert!(blocks.contains(&(4..7)), "{blocks:?}");
+    let python = "def f(n):\n    # none\n    if n: return 1\n    for i in n:\n        g(i,\n          2)\n    return 'a b'\n";
+    assert_eq!(
+        printed("python", python).0,
+        [
+            "def f ( n ) :",
+            "if n :",
+            "return 1",
+            "for i in n :",
+            "g ( i , 2 )",
+            "return 'a b'"
+        ]
+    );
+    let rust = "fn f(n: u8) -> u8 { let a = if n > 1 { g(n); 2 } else { 3 }; match a { 0 => 1, _ => { h(); a } } }";
+    assert_eq!(
+        printed("rust", rust).0,
+        [
+            "fn f ( n : u8 ) -> u8 {",
+            "let a = if n > 1 {",
+            "g ( n ) ;",
+            "2",
+            "}",
+            "else {",
+            "3",
+            "}",
+            "match a {",
+            "0 => 1 ,",
+            "_ => {",
+            "h ( ) ;",
+            "a",
+            "}",
+            "}",
+            "}",
+        ]
+    );
+}
+
+#[test]
+fn layout_and_comments_do_not_change_what_is_printed() {
+    let pairs = [
+        (
+            "c",
+            "int f(void){a();b();}",
+            "int f(void)\n{\n  a(); /* x */\n\n  b();\n}\n",
+        ),
+        (
+            "java",
+            "class A{int f(){a();return 1;}}",
+            "class A {\n  int f()\n  {\n    a(); // x\n    return 1;\n  }\n}",
+        ),
+        (
+            "go",
+            "package p\nfunc f() { a(); b() }",
+            "package p\n\nfunc f() {\n\ta()\n\tb() // x\n}\n",
+        ),
+    ];
+    for (language, left, right) in pairs {
+        let without = |text| {
+            let lines = printed(language, text).0.join("\n");
+            lines.replace(";\n", "\n")
+        };
+        assert_eq!(without(left), without(right), "{language}");
+    }
 }
