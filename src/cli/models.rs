@@ -7,6 +7,7 @@ use super::run::json;
 use crate::app::{App, Environment, KeyState, Listed, Options, PriceState, Probe, Project};
 use crate::ask::Stop;
 use crate::ask::prices::dollars;
+use crate::config::providers;
 use crate::oss::inputs::Card;
 
 /// Who answers: list the project's models, ask one of them something small, record what one answered.
@@ -21,6 +22,16 @@ enum Command {
     List(ListArgs),
     Check(CheckArgs),
     Record(RecordArgs),
+    Providers(ProvidersArgs),
+}
+
+/// The providers that everbench knows by name: what each speaks, where it is, where its key is looked
+/// for. Any other server takes `api` and `base-url`.
+#[derive(clap::Args)]
+struct ProvidersArgs {
+    /// How the list is shown.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
 }
 
 /// The models of the project: how each is reached, whether its key is there and its price known.
@@ -61,7 +72,47 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         Command::List(args) => list(dir, args),
         Command::Check(args) => check(dir, args),
         Command::Record(args) => record(dir, args),
+        Command::Providers(args) => known_providers(args),
     }
+}
+
+fn known_providers(args: &ProvidersArgs) -> CliResult {
+    match args.format {
+        Format::Json => {
+            let rows: Vec<_> = providers()
+                .iter()
+                .map(|p| {
+                    serde_json::json!({
+                        "name": p.name, "api": p.api, "base_url": p.base_url, "key_env": p.key_env,
+                        "batch": p.batch, "router": p.router,
+                    })
+                })
+                .collect();
+            print(&json(
+                &serde_json::json!({ "schema": "everbench/providers/1", "rows": rows }),
+            ))?;
+        }
+        Format::Text => {
+            let mut out = String::new();
+            for p in providers() {
+                let key = p.key_env.as_deref().unwrap_or("no key");
+                let can = [(p.batch, "; batches"), (p.router, "; routes")];
+                let can: String = can
+                    .iter()
+                    .filter(|(can, _)| *can)
+                    .map(|(_, word)| *word)
+                    .collect();
+                out.push_str(&format!(
+                    "{:<12} {:<12} {}  ({key}{can})\n",
+                    p.name,
+                    p.api.name(),
+                    p.base_url
+                ));
+            }
+            print(&out)?;
+        }
+    }
+    Ok(exit::OK)
 }
 
 fn environment() -> Environment {

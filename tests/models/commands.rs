@@ -27,6 +27,23 @@ fn with_key(project: &Project, args: &[&str]) -> Ended {
 }
 
 #[test]
+fn providers_are_listed_and_each_is_in_the_documentation() {
+    let project = Project::empty();
+    let json = ["models", "providers", "--format", "json"];
+    let rows = project.run(json).ok().json()["rows"].clone();
+    let text = project.run(["models", "providers"]).ok().out;
+    let page = include_str!("../../docs/models.md");
+    let rows = rows.as_array().unwrap();
+    assert_eq!(text.lines().count(), rows.len());
+    for row in rows {
+        let name = row["name"].as_str().unwrap();
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.contains(row["base_url"].as_str().unwrap()), "{line}");
+    }
+}
+
+#[test]
 fn a_list_says_what_is_there_and_asks_nobody() {
     let server = Server::start(|_| answer("x"));
     let project = project(&server, "card = { family = \"F\", cutoff = \"2026-01\" }\n");
