@@ -6,6 +6,9 @@
 //! - [`clones`], [`texts`], [`sequences`]: the three kinds of pattern.
 //! - [`mine`](mod@mine): from files to candidates. - [`model`]: how surprising a word is.
 //! - [`corpus`]: families, in how many of them a word is, and the selection of snippets.
+//! - [`probe`]: a snippet as a question to a model, and its answer as a hit or not.
+//! - [`verdict`]: whether there are more hits than luck explains.
+//! - [`named`]: OSS-Bench's own probe: does a model name the project of a function?
 //!
 //! Words: a *signature snippet* is a piece of a repository's text (its *context*) with what comes
 //! next there (its *target*), such that who has seen the repository can know the target and nobody
@@ -20,11 +23,14 @@ pub mod corpus;
 pub mod leaf;
 pub mod mine;
 pub mod model;
+pub mod named;
+pub mod probe;
 pub mod sequences;
 pub mod signature;
 #[cfg(test)]
 mod tests;
 pub mod texts;
+pub mod verdict;
 pub mod words;
 
 pub use corpus::{Corpus, Family, select};

@@ -7,11 +7,13 @@
 //! * [`interval`]: Wilson, Clopper-Pearson and Student's t;
 //! * [`cluster`]: means and paired differences of clustered items;
 //! * [`bootstrap`]: shared weights, percentile intervals, ranks and groups;
+//! * [`hits`]: how likely hits are by luck alone, weighted, exact and overdispersed;
 //! * [`compare`]: exact and permutation tests, corrections for many comparisons, power, pass@k.
 
 pub mod bootstrap;
 pub mod cluster;
 pub mod compare;
+pub mod hits;
 pub mod interval;
 pub mod mix;
 
