@@ -52,6 +52,22 @@ pub fn last_day(text: &str) -> Option<String> {
         .then(|| format!("{year}-{month}-{d:02}"))
 }
 
+/// The last second of a date that [`last_day`] takes, in seconds since 1970, in UTC.
+pub fn last_second(text: &str) -> Option<i64> {
+    let day = last_day(text)?;
+    let mut parts = day.split('-').map(|part| part.parse::<i64>().ok());
+    let (year, month, of_month) = (parts.next()??, parts.next()??, parts.next()??);
+    // As in `day`: years begin in March.
+    let (year, month) = match month > 2 {
+        true => (year, month - 3),
+        false => (year - 1, month + 9),
+    };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * month + 2) / 5 + of_month - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    Some((days + 1) * 86_400 - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +83,22 @@ mod tests {
         ] {
             assert_eq!(time(seconds), said);
         }
+    }
+
+    #[test]
+    fn the_last_second_of_a_day_is_on_it() {
+        for text in [
+            "1970-01-01",
+            "2000-02-29",
+            "2024-02",
+            "1969-12-31",
+            "2100-03-01",
+        ] {
+            let second = last_second(text).unwrap();
+            assert_eq!(Some(day(second)), last_day(text), "{text}");
+            assert_ne!(day(second + 1), day(second), "{text}");
+        }
+        assert_eq!(last_second("2024"), None);
     }
 
     #[test]

@@ -23,7 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("tosss", &["ask", "lang", "stats"]),
-    ("contamination", &["ask", "lang", "stats"]),
+    ("contamination", &["ask", "lang", "stats", "tosss"]),
     (
         "exec",
         &[

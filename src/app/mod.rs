@@ -44,6 +44,7 @@ mod forecast;
 mod history;
 mod lock;
 mod models;
+pub mod patches;
 mod portable;
 mod project;
 mod release;

@@ -7,13 +7,14 @@ use super::AppError;
 use super::release::{RELEASE, Release};
 use super::stored::{store_to_change, store_to_fill, store_to_look, stored};
 use crate::ask;
+use crate::contamination::patch;
 use crate::job::Kind;
 use crate::oss::{artifact, case, compiled};
 use crate::store::{Exported, ImportOptions, Imported, Store, StoreError};
 use crate::tosss;
 
 /// Every kind whose outputs are kept.
-pub(super) const KINDS: [Kind; 16] = [
+pub(super) const KINDS: [Kind; 18] = [
     ask::COMPLETION,
     case::CALIBRATION,
     artifact::SOURCE,
@@ -29,6 +30,8 @@ pub(super) const KINDS: [Kind; 16] = [
     compiled::EXTRACT,
     tosss::jobs::CHANGE,
     tosss::jobs::PATCHES,
+    patch::jobs::LINE,
+    patch::jobs::WALK,
     RELEASE,
 ];
 

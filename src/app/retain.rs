@@ -8,6 +8,7 @@ use super::stored::{store_to_change, store_to_look};
 use super::{AppError, Project};
 use crate::ask;
 use crate::config::KeepConfig;
+use crate::contamination::patch;
 use crate::digest::Digest;
 use crate::oss::{artifact, case, compiled};
 use crate::store::{Class, GcReport, Manifest, Reader, Retention};
@@ -59,7 +60,17 @@ fn classes(keep: &KeepConfig) -> [Class<'static>; 5] {
             },
             keep.builds,
         ),
-        class("sources", const { &[artifact::SOURCE.name] }, keep.sources),
+        class(
+            "sources",
+            const {
+                &[
+                    artifact::SOURCE.name,
+                    patch::jobs::LINE.name,
+                    patch::jobs::WALK.name,
+                ]
+            },
+            keep.sources,
+        ),
     ]
 }
 

@@ -281,7 +281,7 @@ pub struct Places {
 
 impl Places {
     /// The clone of a repository, if there is one.
-    fn find(&self, repository: &str) -> Option<PathBuf> {
+    pub(super) fn find(&self, repository: &str) -> Option<PathBuf> {
         let own = Path::new(repository);
         if own.is_absolute() {
             return own.exists().then(|| own.to_path_buf());

@@ -5,6 +5,7 @@
 
 mod audit;
 mod common;
+mod contamination;
 mod doctor;
 mod extractors;
 mod history;
@@ -59,6 +60,7 @@ enum Command {
     Models(models::Args),
     Show(show::Args),
     Audit(audit::Args),
+    Contamination(contamination::Args),
     Extractors(extractors::Args),
     Prompts(prompts::Args),
     Release(release::Args),
@@ -106,6 +108,7 @@ pub fn main() -> ExitCode {
         Command::Models(args) => models::run(dir, &args),
         Command::Show(args) => show::run(dir, &args),
         Command::Audit(args) => audit::run(dir, &args),
+        Command::Contamination(args) => contamination::run(dir, &args),
         Command::Extractors(args) => extractors::run(dir, &args),
         Command::Prompts(args) => prompts::run(dir, &args),
         Command::Release(args) => release::run(dir, &args),

@@ -1,6 +1,7 @@
 //! Was a repository in a model's training data? A pure room: files in, signature snippets out. It
 //! reads no file, runs no git and asks nobody.
 //!
+//! - [`patch`]: was the patch of a bug's fix in a version of its repository?
 //! - [`signature`]: what a signature snippet is, and every threshold as a setting.
 //! - [`words`]: files as tokens. - [`leaf`]: what mining takes from one file alone.
 //! - [`clones`], [`texts`], [`sequences`]: the three kinds of pattern.
@@ -24,6 +25,7 @@ pub mod leaf;
 pub mod mine;
 pub mod model;
 pub mod named;
+pub mod patch;
 pub mod probe;
 pub mod sequences;
 pub mod signature;

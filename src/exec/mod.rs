@@ -18,6 +18,7 @@
 //! - `replay`, for `verdict` and `program`: variants in its place; `run`: its tests, with `writable`
 //! - `libclang`, asked in `libclang_worker`: the functions that a compiler sees
 //! - `warnings`: what the compiler says of a variant that compiles; `coverage`: what tests execute
+//! - `mine`, `patches`: what commits change, and patches walked through histories
 //! - `fetch`, `answer`: sources, and models without a network; `models`: those over HTTP
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
@@ -37,6 +38,7 @@ pub mod models;
 pub mod observe;
 mod opens;
 pub mod packages;
+pub mod patches;
 pub mod placeless;
 mod products;
 pub mod program;

@@ -25,6 +25,7 @@
 //! - [`normalised`]: a text without its formatting.
 //! - [`SnippetLanguage`]: functions to be shown and compared only, in more languages.
 //! - [`Printed`]: functions with one statement a line, to be compared line by line.
+//! - [`SyntaxNode`]: the syntax tree of any text in them, as values.
 //! - [`calibration`]: edits with a known outcome.
 
 mod braces;
@@ -47,6 +48,7 @@ mod snippets;
 mod splice;
 mod statements;
 mod substance;
+mod syntax;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -67,6 +69,7 @@ pub use snippets::{NoSnippet, Snippet, SnippetLanguage, Snippets};
 pub use splice::{Splice, SpliceError, splice};
 pub use statements::{Leaf, Printed};
 pub use substance::Substance;
+pub use syntax::{CLOSES, OPENS, SyntaxNode};
 pub use unit::{CompiledDefinition, Context, StrippedUnit, compiled_definitions, strip_unit};
 pub use variant::{ExtraKind, Note, Refusal, Variant, variant_of};
 

@@ -7,6 +7,7 @@ mod board;
 mod carry;
 mod check;
 mod history;
+mod patches;
 mod plan;
 mod since;
 mod table;
@@ -22,6 +23,7 @@ pub use history::{
     HISTORY_SCHEMA, RetiredRow, SinceRow, SubjectHistory, history, history_text, retired_rows,
     since_text,
 };
+pub use patches::{PATCHES_SCHEMA, Patches, patches_json, patches_text};
 pub use plan::{PLAN_SCHEMA, PlanDoc, plan, plan_text};
 pub use since::{SINCE_SCHEMA, Since, since};
 pub use table::{Style, counts, text};

@@ -66,6 +66,25 @@ pub struct FileChange {
     pub regular: bool,
 }
 
+impl FileChange {
+    /// Out of a line of git's raw format, perhaps with its colon, and the paths behind it: the second
+    /// one is there if the file was renamed or copied.
+    pub(super) fn of_raw(head: &str, path: String, to: Option<String>) -> Option<FileChange> {
+        let words: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
+        let [old_mode, new_mode, old, new, _] = words[..] else {
+            return None;
+        };
+        let to = to.unwrap_or_else(|| path.clone());
+        let there = |mode: &str| mode.bytes().any(|b| b != b'0');
+        let regular = |mode: &str| !there(mode) || mode.starts_with("100");
+        Some(FileChange {
+            regular: regular(old_mode) && regular(new_mode),
+            before: there(old_mode).then(|| (path, old.to_string())),
+            after: there(new_mode).then(|| (to, new.to_string())),
+        })
+    }
+}
+
 /// A repository that is being read: two processes, which end with it.
 pub struct History {
     path: PathBuf,
@@ -81,16 +100,7 @@ impl History {
     /// # Errors
     /// No git, no repository.
     pub fn open(path: &Path) -> Result<History, HistoryError> {
-        let no_repository = || HistoryError::NoRepository(path.to_path_buf());
-        let whole = path.canonicalize().map_err(|_| no_repository())?;
-        let inside = whole.join(".git");
-        let dir = match inside.exists() {
-            true => inside,
-            false => whole.clone(),
-        };
-        if dir.is_dir() && !dir.join("HEAD").exists() {
-            return Err(no_repository());
-        }
+        let (whole, dir) = places(path)?;
         let (first, ask, answer) = start(&dir, &["cat-file", "--batch"])?;
         let limit = format!("-l{RENAME_LIMIT}");
         let (second, commits, changes) = start(
@@ -180,6 +190,31 @@ impl History {
         Ok(found.map(|(_, bytes)| bytes))
     }
 
+    /// The full id of a commit; nothing if there is none of that name.
+    ///
+    /// # Errors
+    /// Git ended.
+    pub fn id(&mut self, commit: &str) -> Result<Option<String>, HistoryError> {
+        if commit.is_empty() || !commit.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Ok(None);
+        }
+        let name = format!("{commit}^{{commit}}");
+        let found = self.objects.look_up(name.as_bytes(), u64::MAX);
+        let found = found.map_err(|e| failed(&self.path, e))?;
+        Ok(found.map(|(id, _)| id))
+    }
+
+    /// The object that a file is at a commit; nothing if there is no such file.
+    ///
+    /// # Errors
+    /// Git ended.
+    pub fn object(&mut self, commit: &str, path: &str) -> Result<Option<String>, HistoryError> {
+        let object = format!("{commit}:{path}");
+        let found = self.objects.look_up(object.as_bytes(), u64::MAX);
+        let found = found.map_err(|e| failed(&self.path, e))?;
+        Ok(found.map(|(id, _)| id))
+    }
+
     /// The files that differ between a commit and its parent, both by their ids.
     fn changed(&mut self, commit_and_parent: &str) -> io::Result<Vec<FileChange>> {
         // A line that is no id is repeated as it is: where the answer ends.
@@ -198,22 +233,17 @@ impl History {
                 };
             }
             let head = self.until_zero()?;
-            let words: Vec<&str> = head.split(' ').collect();
-            let [old_mode, new_mode, old, new, status] = words[..] else {
-                return Err(io::Error::other(format!("diff-tree gave `{head}`")));
-            };
             let path = self.until_zero()?;
-            let (from, to) = match status.starts_with(['R', 'C']) {
-                true => (path, self.until_zero()?),
-                false => (path.clone(), path),
+            let to = match head
+                .rsplit(' ')
+                .next()
+                .is_some_and(|s| s.starts_with(['R', 'C']))
+            {
+                true => Some(self.until_zero()?),
+                false => None,
             };
-            let there = |mode: &str| mode.bytes().any(|b| b != b'0');
-            let regular = |mode: &str| !there(mode) || mode.starts_with("100");
-            files.push(FileChange {
-                regular: regular(old_mode) && regular(new_mode),
-                before: there(old_mode).then(|| (from, old.to_string())),
-                after: there(new_mode).then(|| (to, new.to_string())),
-            });
+            let change = FileChange::of_raw(&head, path, to);
+            files.push(change.ok_or_else(|| io::Error::other(format!("diff-tree gave `{head}`")))?);
         }
     }
 
@@ -236,7 +266,23 @@ impl Drop for History {
     }
 }
 
-fn start(dir: &Path, args: &[&str]) -> Result<(Child, ChildStdin, ChildStdout), HistoryError> {
+/// The repository at `path` and its git directory.
+pub(super) fn places(path: &Path) -> Result<(PathBuf, PathBuf), HistoryError> {
+    let no_repository = || HistoryError::NoRepository(path.to_path_buf());
+    let whole = path.canonicalize().map_err(|_| no_repository())?;
+    let inside = whole.join(".git");
+    let dir = match inside.exists() {
+        true => inside,
+        false => whole.clone(),
+    };
+    if dir.is_dir() && !dir.join("HEAD").exists() {
+        return Err(no_repository());
+    }
+    Ok((whole, dir))
+}
+
+/// A command of git on a git directory, without any configuration.
+pub(super) fn command(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("git");
     for name in CLEARED {
         command.env_remove(name);
@@ -244,7 +290,7 @@ fn start(dir: &Path, args: &[&str]) -> Result<(Child, ChildStdin, ChildStdout), 
     // Whose repository it is does not matter to reading objects, and is allowed for this call only.
     let safe = |path: &Path| format!("safe.directory={}", path.display());
     let worktree = dir.parent().unwrap_or(dir);
-    let mut child = command
+    command
         .env("LC_ALL", "C")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -255,9 +301,14 @@ fn start(dir: &Path, args: &[&str]) -> Result<(Child, ChildStdin, ChildStdout), 
         .arg("--git-dir")
         .arg(dir)
         .args(args)
+        .stderr(Stdio::null());
+    command
+}
+
+fn start(dir: &Path, args: &[&str]) -> Result<(Child, ChildStdin, ChildStdout), HistoryError> {
+    let mut child = command(dir, args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
         .spawn()
         .map_err(HistoryError::NoGit)?;
     match (child.stdin.take(), child.stdout.take()) {
@@ -266,7 +317,7 @@ fn start(dir: &Path, args: &[&str]) -> Result<(Child, ChildStdin, ChildStdout), 
     }
 }
 
-fn failed(repository: &Path, error: io::Error) -> HistoryError {
+pub(super) fn failed(repository: &Path, error: io::Error) -> HistoryError {
     HistoryError::Git {
         repository: repository.to_path_buf(),
         error,

@@ -20,6 +20,7 @@ pub mod directory;
 pub mod download;
 pub mod git;
 pub mod history;
+pub mod line;
 pub mod newest;
 pub mod registry;
 pub mod sdist;

@@ -52,16 +52,32 @@ pub fn files(patch: &[u8], strip: usize) -> Vec<FilePatch> {
 }
 
 impl FilePatch {
-    /// The file after the patch; nothing if it does not fit.
-    pub fn apply(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+    /// Where its hunks stand: their lines in the file, which is `bytes`, and in the file after the
+    /// patch, from 0; nothing if it does not fit.
+    pub fn places(&self, bytes: &[u8]) -> Option<Vec<(Range<usize>, Range<usize>)>> {
         let lines: Vec<&[u8]> = bytes.split_inclusive(|b| *b == b'\n').collect();
-        let mut out = Vec::with_capacity(bytes.len() + 256);
-        let mut done = 0;
+        let mut places = Vec::with_capacity(self.hunks.len());
+        let (mut done, mut longer) = (0, 0_isize);
         let mut moved = 0_isize;
         for hunk in &self.hunks {
             let expected = hunk.start.checked_add_signed(moved).unwrap_or(0);
             let at = place(&lines, &hunk.before, done, expected)?;
             moved = at as isize - hunk.start as isize;
+            done = at + hunk.before.len();
+            let after = at.checked_add_signed(longer)?;
+            places.push((at..done, after..after + hunk.after.len()));
+            longer += hunk.after.len() as isize - hunk.before.len() as isize;
+        }
+        Some(places)
+    }
+
+    /// The file after the patch; nothing if it does not fit.
+    pub fn apply(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let lines: Vec<&[u8]> = bytes.split_inclusive(|b| *b == b'\n').collect();
+        let mut out = Vec::with_capacity(bytes.len() + 256);
+        let mut done = 0;
+        for (hunk, (before, _)) in self.hunks.iter().zip(self.places(bytes)?) {
+            let at = before.start;
             lines[done..at]
                 .iter()
                 .for_each(|l| out.extend_from_slice(l));
@@ -269,7 +285,15 @@ mod tests {
             prop_assert_eq!(found.len(), 1);
             let made = found[0].apply(old.as_bytes());
             // Without context a hunk that only adds fits everywhere, first where it is expected.
-            prop_assert_eq!(made.as_deref().map(String::from_utf8_lossy), Some(new.into()));
+            prop_assert_eq!(made.as_deref().map(String::from_utf8_lossy), Some((&new).into()));
+            // Between the places of its hunks nothing changes.
+            let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
+            let (mut i, mut j) = (0, 0);
+            let ends = (old.len()..old.len(), new.len()..new.len());
+            for (before, after) in found[0].places((old.join("\n") + "\n").as_bytes()).unwrap().into_iter().chain([ends]) {
+                prop_assert_eq!(&old[i..before.start], &new[j..after.start]);
+                (i, j) = (before.end, after.end);
+            }
         }
 
         #[test]

@@ -14,6 +14,7 @@ mod forged;
 mod history;
 mod interruption;
 mod live;
+mod patches;
 mod promise;
 mod real_model;
 mod release;

@@ -1,0 +1,540 @@
+//! A site of a patch through a line of commits, from the base forwards to the tip and backwards to
+//! the first commit: where its file is renamed or its function moves to another file, it is followed.
+//! What is unchanged is not read twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::edit::{Edit, Place, Site};
+use super::measure::{Found, Seen, find, measure};
+use super::source::{Source, plain_lines};
+use super::walk::{Changes, Head, Step, Trail, Visit, Walk};
+use crate::lang::SnippetLanguage;
+
+/// The changes of a line, by path.
+pub struct Index {
+    changes: Changes,
+    by_path: HashMap<u32, Vec<usize>>,
+    places: HashMap<String, u32>,
+}
+
+/// A function is looked for in at most so many other files of a commit.
+const MOST_OTHERS: usize = 60;
+/// A function in another file is taken for the one that left, if a block is so much alike.
+const MOVED: f64 = 0.5;
+
+impl Index {
+    /// Reads the changes once.
+    pub fn new(changes: Changes) -> Index {
+        let mut by_path: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (at, steps) in changes.commits.iter().enumerate() {
+            for step in steps {
+                let sides = [&step.from, &step.to].into_iter().flatten();
+                for (path, _) in sides {
+                    let all = by_path.entry(*path).or_default();
+                    if all.last() != Some(&at) {
+                        all.push(at);
+                    }
+                }
+            }
+        }
+        let places = changes.paths.iter().cloned().zip(0..).collect();
+        Index {
+            changes,
+            by_path,
+            places,
+        }
+    }
+
+    /// Positions of the commits that touch a path, rising.
+    fn touching(&self, path: &str) -> &[usize] {
+        let place = self.places.get(path);
+        place.and_then(|p| self.by_path.get(p)).map_or(&[], |v| v)
+    }
+
+    fn path(&self, place: u32) -> &str {
+        &self.changes.paths[place as usize]
+    }
+
+    fn steps(&self, at: usize) -> &[Step] {
+        &self.changes.commits[at]
+    }
+}
+
+/// Gives the bytes of an object; nothing if there are too many.
+pub type Blobs<'a, E> = &'a mut dyn FnMut(&str) -> Result<Option<Arc<[u8]>>, E>;
+
+/// Walks a patch through a line. `base` is the position whose tree has the base's code, and `file`
+/// gives the object of a path in that tree.
+///
+/// # Errors
+/// What `blobs` and `file` give.
+pub fn walk<E>(
+    edit: &Edit,
+    index: &Index,
+    base: usize,
+    blobs: Blobs<'_, E>,
+    file: &mut dyn FnMut(&str) -> Result<Option<String>, E>,
+) -> Result<Walk, E> {
+    let mut walk = Walk {
+        base,
+        left_out: edit.left_out.clone(),
+        ..Walk::default()
+    };
+    for site in &edit.sites {
+        let path = site
+            .from
+            .clone()
+            .or_else(|| site.to.clone())
+            .unwrap_or_default();
+        let object = file(&path)?;
+        let mut follower = Follower {
+            site,
+            index,
+            blobs: &mut *blobs,
+            touching: 0,
+            known: None,
+        };
+        let visits = follower.both_ways(base, path, object)?;
+        walk.touching = walk.touching.max(follower.touching);
+        walk.trails.push(Trail {
+            head: Head::of(site),
+            visits,
+        });
+    }
+    Ok(walk)
+}
+
+struct Follower<'a, E> {
+    site: &'a Site,
+    index: &'a Index,
+    blobs: &'a mut dyn FnMut(&str) -> Result<Option<Arc<[u8]>>, E>,
+    touching: usize,
+    /// The last text in which something was seen, and the bytes of the function there.
+    known: Option<(Seen, Vec<u8>)>,
+}
+
+/// Where the site is after, or before, a commit.
+struct Spot {
+    path: String,
+    object: String,
+    seen: Seen,
+}
+
+impl<E> Follower<'_, E> {
+    fn both_ways(
+        &mut self,
+        base: usize,
+        path: String,
+        object: Option<String>,
+    ) -> Result<Vec<Visit>, E> {
+        let at_base = match object {
+            Some(object) => self.look(&path, &object)?,
+            None => nowhere(path),
+        };
+        let mut back = Vec::new();
+        let (start, first) = (Spot::again(&at_base), at_base);
+        self.backwards(base, first, &mut back)?;
+        back.reverse();
+        let mut visits = back;
+        self.known = None;
+        self.forwards(base, start, &mut visits)?;
+        // What looks the same again is one visit.
+        visits.dedup_by(|next, last| {
+            next.seen == last.seen && next.path == last.path && next.seen.found != Found::NoFile
+                || next.seen.found == Found::NoFile && last.seen.found == Found::NoFile
+        });
+        Ok(visits)
+    }
+
+    fn forwards(&mut self, base: usize, start: Spot, visits: &mut Vec<Visit>) -> Result<(), E> {
+        let (mut at, mut spot) = (base, start);
+        loop {
+            let touching = self.index.touching(&spot.path);
+            let Some(&next) = touching.get(touching.partition_point(|t| *t <= at)) else {
+                return Ok(());
+            };
+            at = next;
+            self.touching += 1;
+            let step = step_of(self.index, at, &spot.path, false);
+            let to = step.and_then(|s| s.to.clone());
+            let there = !matches!(spot.seen.found, Found::Gone | Found::NoFile);
+            let mut new = match to {
+                Some((path, object)) => {
+                    let path = self.index.path(path).to_string();
+                    self.look(&path, &object)?
+                }
+                None => nowhere(spot.path.clone()),
+            };
+            if there && is_lost(&spot.seen, &new.seen) {
+                new = self.elsewhere(at, &new, false)?.unwrap_or(new);
+            }
+            spot = new;
+            visits.push(spot.visit(at));
+        }
+    }
+
+    /// Visits from the base back, each at the commit that made what was seen.
+    fn backwards(&mut self, base: usize, start: Spot, visits: &mut Vec<Visit>) -> Result<(), E> {
+        let (mut until, mut spot) = (base + 1, start);
+        loop {
+            let touching = self.index.touching(&spot.path);
+            let before = touching.partition_point(|t| *t < until);
+            let Some(at) = before.checked_sub(1).map(|i| touching[i]) else {
+                visits.push(spot.visit(0));
+                return Ok(());
+            };
+            self.touching += 1;
+            visits.push(spot.visit(at));
+            until = at;
+            let step = step_of(self.index, at, &spot.path, true);
+            let from = step.and_then(|s| s.from.clone());
+            let there = !matches!(spot.seen.found, Found::Gone | Found::NoFile);
+            let mut old = match from {
+                Some((path, object)) => {
+                    let path = self.index.path(path).to_string();
+                    self.look(&path, &object)?
+                }
+                None => nowhere(spot.path.clone()),
+            };
+            if there && is_lost(&spot.seen, &old.seen) {
+                old = self.elsewhere(at, &old, true)?.unwrap_or(old);
+            }
+            spot = old;
+            if at == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What an object says of the site.
+    fn look(&mut self, path: &str, object: &str) -> Result<Spot, E> {
+        let bytes = (self.blobs)(object)?;
+        let spot = |seen| Spot {
+            path: path.to_string(),
+            object: object.to_string(),
+            seen,
+        };
+        let Some(bytes) = bytes.filter(|b| !b.contains(&0)) else {
+            return Ok(nowhere(path.to_string()));
+        };
+        let text = plain_lines(&bytes);
+        if let Some((seen, function)) = &self.known
+            && occurs_once(&text, function)
+        {
+            let mut seen = seen.clone();
+            let start = bstr::ByteSlice::find(&text[..], function).unwrap_or_default();
+            moved_to(&mut seen, &text, start, function.len());
+            return Ok(spot(seen));
+        }
+        let source = Source::read(path, &text);
+        let seen = measure(self.site, &source);
+        self.known = anchor(self.site, &source, &seen);
+        Ok(spot(seen))
+    }
+
+    /// The function in another file of the same commit, in the same language, if it is more alike
+    /// there than what was found in its own.
+    fn elsewhere(&mut self, at: usize, own: &Spot, before: bool) -> Result<Option<Spot>, E> {
+        let Place::Function { name, .. } = &self.site.place else {
+            return Ok(None);
+        };
+        let name = name.rsplit(['.', ':']).next().unwrap_or(name).to_string();
+        let path = &own.path;
+        let language = SnippetLanguage::of_path(path).map(SnippetLanguage::group);
+        let mut best: Option<(f64, Spot)> = None;
+        let enough = alike(&own.seen).max(MOVED);
+        let mut left = MOST_OTHERS;
+        for step in self.index.steps(at) {
+            let side = match before {
+                true => &step.from,
+                false => &step.to,
+            };
+            let Some((place, object)) = side else {
+                continue;
+            };
+            let other = self.index.path(*place).to_string();
+            let same = SnippetLanguage::of_path(&other).map(SnippetLanguage::group) == language;
+            if other == *path || !same || left == 0 {
+                continue;
+            }
+            left -= 1;
+            let Some(bytes) = (self.blobs)(object)? else {
+                continue;
+            };
+            let text = plain_lines(&bytes);
+            if !bstr::ByteSlice::contains_str(&text[..], &name) {
+                continue;
+            }
+            let source = Source::read(&other, &text);
+            let seen = measure(self.site, &source);
+            let alike = alike(&seen);
+            if alike >= enough && best.as_ref().is_none_or(|(known, _)| alike > *known) {
+                best = Some((
+                    alike,
+                    Spot {
+                        path: other,
+                        object: object.clone(),
+                        seen,
+                    },
+                ));
+            }
+        }
+        self.known = None;
+        Ok(best.map(|(_, spot)| spot))
+    }
+}
+
+impl Spot {
+    fn again(spot: &Spot) -> Spot {
+        Spot {
+            path: spot.path.clone(),
+            object: spot.object.clone(),
+            seen: spot.seen.clone(),
+        }
+    }
+
+    fn visit(&self, at: usize) -> Visit {
+        Visit {
+            at,
+            path: self.path.clone(),
+            object: self.object.clone(),
+            seen: self.seen.clone(),
+        }
+    }
+}
+
+/// How like what was found is to the patch, whichever side of it; 0 if nothing was found.
+fn alike(seen: &Seen) -> f64 {
+    let blocks = seen.blocks.iter().map(|m| m.before.max(m.after));
+    blocks.reduce(f64::min).unwrap_or(0.0)
+}
+
+/// Whether a function that was there has left its file; what took a new name there may be another.
+fn is_lost(was: &Seen, is: &Seen) -> bool {
+    match is.found {
+        Found::Gone | Found::NoFile => true,
+        Found::Renamed(_) => is.found != was.found && alike(is) < alike(was),
+        Found::Same => false,
+    }
+}
+
+fn nowhere(path: String) -> Spot {
+    Spot {
+        path,
+        object: String::new(),
+        seen: Seen {
+            found: Found::NoFile,
+            blocks: Vec::new(),
+        },
+    }
+}
+
+/// What a commit does to a path: seen from after it, or from before it.
+fn step_of<'a>(index: &'a Index, at: usize, path: &str, after: bool) -> Option<&'a Step> {
+    let is =
+        |side: &Option<(u32, String)>| side.as_ref().is_some_and(|(p, _)| index.path(*p) == path);
+    let steps = index.steps(at).iter();
+    let own = |step: &&Step| match after {
+        true => is(&step.to),
+        false => is(&step.from),
+    };
+    let first = steps.clone().find(own);
+    // A file that comes where there was none, or that goes.
+    first.or_else(|| {
+        steps.clone().find(|step| match after {
+            true => is(&step.from) && step.to.is_none(),
+            false => is(&step.to),
+        })
+    })
+}
+
+/// The bytes that decide what was seen, if they are those of one function.
+fn anchor(site: &Site, source: &Source<'_>, seen: &Seen) -> Option<(Seen, Vec<u8>)> {
+    let at = find(site, source)?;
+    let range = &source.functions()[at].range;
+    let inside = |m: &super::measure::Measure| {
+        m.regions
+            .iter()
+            .all(|r| r.is_empty() || range.start <= r.start && r.end <= range.end)
+    };
+    let own = seen.blocks.iter().all(inside);
+    own.then(|| {
+        let mut seen = seen.clone();
+        // Relative to the function, until it is found again.
+        for m in &mut seen.blocks {
+            m.line -= source.line(range.start).min(m.line - 1);
+            for region in &mut m.regions {
+                if region.start < region.end {
+                    *region = region.start - range.start..region.end - range.start;
+                }
+            }
+        }
+        (seen, source.bytes(at).to_vec())
+    })
+}
+
+fn occurs_once(text: &[u8], function: &[u8]) -> bool {
+    let mut places = bstr::ByteSlice::find_iter(text, function);
+    !function.is_empty() && places.next().is_some() && places.next().is_none()
+}
+
+/// Puts what was seen within a function where the function is.
+fn moved_to(seen: &mut Seen, text: &[u8], start: usize, length: usize) {
+    let lines = text[..start].iter().filter(|b| **b == b'\n').count();
+    for m in &mut seen.blocks {
+        m.line += lines;
+        for region in &mut m.regions {
+            if region.start < region.end && region.end <= length {
+                *region = region.start + start..region.end + start;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::convert::Infallible;
+
+    use super::super::category::stays;
+    use super::super::decide::Thresholds;
+    use super::super::diff::read;
+    use super::super::edit::edit;
+    use super::*;
+
+    const BUGGY: &str =
+        "int get(const int *v, int n, int i)\n{\n    int found = v[i];\n    return found;\n}\n";
+    const OTHER: &str = "\nint last(const int *v, int n)\n{\n    return get(v, n, n - 1);\n}\n";
+    const PATCH: &str = "--- a/a.c\n+++ b/a.c\n@@ -1,5 +1,7 @@\n int get(const int *v, int n, int i)\n {\n+    if (i < 0 || i >= n)\n+        return -1;\n     int found = v[i];\n     return found;\n }\n";
+
+    fn fixed() -> String {
+        let file = &read(PATCH.as_bytes()).files[0];
+        String::from_utf8(file.apply(BUGGY.as_bytes()).unwrap()).unwrap()
+    }
+
+    type Tree = BTreeMap<&'static str, String>;
+
+    /// The line whose commits have these trees. Renames are files of the same text.
+    fn walked(trees: &[Tree], base: usize) -> Walk {
+        let mut paths: Vec<String> = Vec::new();
+        let mut place = |path: &str| {
+            let known = paths.iter().position(|p| p == path);
+            known.unwrap_or_else(|| {
+                paths.push(path.to_string());
+                paths.len() - 1
+            }) as u32
+        };
+        let mut commits = Vec::new();
+        for at in 0..trees.len() {
+            let old = at
+                .checked_sub(1)
+                .map(|b| trees[b].clone())
+                .unwrap_or_default();
+            let mut steps = Vec::new();
+            let mut gone: Vec<_> = old.keys().filter(|p| !trees[at].contains_key(*p)).collect();
+            for (path, text) in &trees[at] {
+                let object = |p: &str, t: &String| Some((p.to_string(), t.clone()));
+                let from = match old.get(path) {
+                    Some(same) if same == text => continue,
+                    Some(was) => object(path, was),
+                    None => gone.iter().position(|p| old[**p] == *text).map(|i| {
+                        let p = gone.remove(i);
+                        (p.to_string(), old[p].clone())
+                    }),
+                };
+                steps.push(Step {
+                    from: from.map(|(p, t)| (place(&p), t)),
+                    to: Some((place(path), text.clone())),
+                });
+            }
+            for path in gone {
+                steps.push(Step {
+                    from: Some((place(path), old[path].clone())),
+                    to: None,
+                });
+            }
+            commits.push(steps);
+        }
+        let index = Index::new(Changes { paths, commits });
+        let diff = read(PATCH.as_bytes());
+        let edit = edit(&diff, |path| Some(trees[base][path].clone().into_bytes())).unwrap();
+        let mut blobs = |object: &str| Ok::<_, Infallible>(Some(Arc::from(object.as_bytes())));
+        let mut file = |path: &str| Ok(trees[base].get(path).cloned());
+        walk(&edit, &index, base, &mut blobs, &mut file).unwrap()
+    }
+
+    fn there(trees: &[Tree], base: usize) -> Vec<(usize, Option<usize>)> {
+        let walk = walked(trees, base);
+        let stays = stays(&walk.states(&Thresholds::default()));
+        stays.iter().map(|s| (s.from, s.until)).collect()
+    }
+
+    fn tree(files: &[(&'static str, &str)]) -> Tree {
+        files.iter().map(|(p, t)| (*p, t.to_string())).collect()
+    }
+
+    #[test]
+    fn a_fix_is_there_from_its_commit_to_its_removal() {
+        let (old, new) = (format!("{BUGGY}{OTHER}"), format!("{}{OTHER}", fixed()));
+        let more = format!("{new}\nint one(void)\n{{\n    return 1;\n}}\n");
+        let trees = [
+            tree(&[("b.c", "int x;\n")]),
+            tree(&[("a.c", &old)]),
+            tree(&[("a.c", &old), ("b.c", "int y;\n")]),
+            tree(&[("a.c", &new)]),
+            tree(&[("a.c", &more)]),
+            tree(&[("a.c", &old)]),
+            tree(&[]),
+        ];
+        assert_eq!(there(&trees[..5], 1), [(3, None)]);
+        assert_eq!(there(&trees, 2), [(3, Some(5))]);
+    }
+
+    #[test]
+    fn files_that_are_renamed_and_functions_that_move_are_followed() {
+        let (old, new) = (format!("{BUGGY}{OTHER}"), format!("{}{OTHER}", fixed()));
+        let trees = [
+            tree(&[("was.c", &old)]),
+            tree(&[("a.c", &old)]),
+            tree(&[("a.c", &new)]),
+            tree(&[("new.c", &new)]),
+            tree(&[("new.c", OTHER), ("get.c", &fixed())]),
+            tree(&[("new.c", OTHER), ("get.c", BUGGY)]),
+        ];
+        assert_eq!(there(&trees, 1), [(2, Some(5))]);
+        let walk = walked(&trees, 1);
+        let paths: Vec<_> = walk.trails[0]
+            .visits
+            .iter()
+            .map(|v| (v.at, &*v.path))
+            .collect();
+        assert_eq!(
+            paths,
+            [
+                (0, "was.c"),
+                (1, "a.c"),
+                (2, "a.c"),
+                (3, "new.c"),
+                (4, "get.c"),
+                (5, "get.c")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_recognised_without_reading_it_again_stands_where_it_is() {
+        let new = format!("{}{OTHER}", fixed());
+        let lower = format!("int x;\nint y;\n{new}");
+        let trees = [
+            tree(&[("a.c", &format!("{BUGGY}{OTHER}"))]),
+            tree(&[("a.c", &new)]),
+            tree(&[("a.c", &lower)]),
+        ];
+        let walk = walked(&trees, 0);
+        let last = &walk.trails[0].visits.last().unwrap().seen.blocks[0];
+        let text = &lower[last.regions[1].clone()];
+        assert_eq!(last.line, 3);
+        assert!(text.starts_with("int get") && text.ends_with('}'), "{text}");
+    }
+}

@@ -1,0 +1,160 @@
+//! The first-parent line of a branch, with what each of its commits changes: one `git log` serves all
+//! of it. Nothing is checked out.
+
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use super::history::{Commit, FileChange, HistoryError, RENAME_LIMIT, command, failed, places};
+
+/// The commit that the default branch is at: in a clone that of its origin, else what `HEAD` is.
+///
+/// # Errors
+/// No git, no repository, or one without a commit.
+pub fn tip(repository: &Path) -> Result<String, HistoryError> {
+    for name in ["refs/remotes/origin/HEAD", "HEAD"] {
+        let name = format!("{name}^{{commit}}");
+        if let Some(id) = said(repository, &["rev-parse", "--verify", "--quiet", &name])? {
+            return Ok(id);
+        }
+    }
+    Err(HistoryError::NoCommit {
+        repository: repository.to_path_buf(),
+        commit: "HEAD".into(),
+        parent: false,
+    })
+}
+
+/// The first-parent commits up to `tip`, the oldest first. Each has the files by which it differs
+/// from its first parent, merges too; renames are followed.
+///
+/// # Errors
+/// No git, no repository, no such commit.
+pub fn first_parents(repository: &Path, tip: &str) -> Result<Vec<Commit>, HistoryError> {
+    let (_, dir) = places(repository)?;
+    let limit = format!("-l{RENAME_LIMIT}");
+    let mut child = command(
+        &dir,
+        &[
+            "log",
+            "--first-parent",
+            "--diff-merges=first-parent",
+            "--root",
+            "--raw",
+            "-z",
+            "-M",
+            &limit,
+            "--no-abbrev",
+            "--no-ext-diff",
+            "--no-show-signature",
+            "--format=%x01%H %ct %P",
+            tip,
+            "--",
+        ],
+    )
+    .stdin(Stdio::null())
+    .stdout(Stdio::piped())
+    .spawn()
+    .map_err(HistoryError::NoGit)?;
+    let output = child.stdout.take();
+    let read = output.map(|out| commits(&mut BufReader::new(out)));
+    let status = child.wait().map_err(|e| failed(repository, e))?;
+    let read = read.unwrap_or_else(|| Err(io::Error::other("it has no pipe")));
+    let mut commits = read.map_err(|e| failed(repository, e))?;
+    if !status.success() || commits.is_empty() {
+        return Err(HistoryError::NoCommit {
+            repository: repository.to_path_buf(),
+            commit: tip.to_string(),
+            parent: false,
+        });
+    }
+    commits.reverse();
+    Ok(commits)
+}
+
+/// The commit of the line up to `tip` at which what is in `commit` was brought in, or from which it
+/// was branched: the newest of the line that `commit` has in common with it.
+///
+/// # Errors
+/// No git, no repository.
+pub fn joined(
+    repository: &Path,
+    commit: &str,
+    tip: &str,
+    line: impl Fn(&str) -> bool,
+) -> Result<Option<String>, HistoryError> {
+    let Some(base) = said(repository, &["merge-base", commit, tip])? else {
+        return Ok(None);
+    };
+    // A commit of a side branch has ancestors on the line.
+    let (_, dir) = places(repository)?;
+    let output = command(&dir, &["rev-list", "--topo-order", &base])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(HistoryError::NoGit)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().find(|id| line(id)).map(str::to_string))
+}
+
+/// What a command of git says; nothing if it fails.
+fn said(repository: &Path, args: &[&str]) -> Result<Option<String>, HistoryError> {
+    let (_, dir) = places(repository)?;
+    let output = command(&dir, args)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(HistoryError::NoGit)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let first = text.lines().next().filter(|_| output.status.success());
+    Ok(first.map(str::to_string))
+}
+
+fn commits(log: &mut impl BufRead) -> io::Result<Vec<Commit>> {
+    let mut all: Vec<Commit> = Vec::new();
+    while let Some(part) = until_zero(log)? {
+        let part = part.trim_start_matches('\n');
+        if let Some(head) = part.strip_prefix('\u{1}') {
+            let mut words = head.split(' ');
+            let (id, time) = (words.next(), words.next().and_then(|t| t.parse().ok()));
+            let (Some(id), Some(committed)) = (id, time) else {
+                return Err(io::Error::other(format!("log gave `{head}`")));
+            };
+            all.push(Commit {
+                id: id.to_string(),
+                parents: words
+                    .filter(|w| !w.is_empty())
+                    .map(str::to_string)
+                    .collect(),
+                committed,
+                files: Vec::new(),
+            });
+        } else if let (true, Some(commit)) = (part.starts_with(':'), all.last_mut()) {
+            let (head, path) = (part.to_string(), until_zero(log)?.unwrap_or_default());
+            let to = match head
+                .rsplit(' ')
+                .next()
+                .is_some_and(|s| s.starts_with(['R', 'C']))
+            {
+                true => until_zero(log)?,
+                false => None,
+            };
+            let change = FileChange::of_raw(&head, path, to);
+            commit
+                .files
+                .push(change.ok_or_else(|| io::Error::other(format!("log gave `{head}`")))?);
+        } else if !part.is_empty() {
+            return Err(io::Error::other(format!("log gave `{part}`")));
+        }
+    }
+    Ok(all)
+}
+
+fn until_zero(log: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    if log.read_until(0, &mut bytes)? == 0 {
+        return Ok(None);
+    }
+    if bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}

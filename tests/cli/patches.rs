@@ -1,0 +1,356 @@
+//! Was the patch in it? A benchmark against a history, from outside.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+fn git(dir: &Path, date: &str, args: &[&str]) -> String {
+    let output = std::process::Command::new("git")
+        .current_dir(dir)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_AUTHOR_DATE", format!("{date}T12:00:00Z"))
+        .env("GIT_COMMITTER_DATE", format!("{date}T12:00:00Z"))
+        .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const HEAD: &str = "#include <stddef.h>\n\n";
+const GET: &str =
+    "int get(const int *v, int n, int i)\n{\n    int found = v[i];\n    return found;\n}\n\n";
+const GET_FIXED: &str = "int get(const int *v, int n, int i)\n{\n    if (i < 0 || i >= n)\n        return -1;\n    int found = v[i];\n    return found;\n}\n\n";
+const SUM: &str = "int sum(const int *v, int n)\n{\n    int all = 0;\n    n = n - 1;\n    for (int i = 0; i < n; i++)\n        all += v[i];\n    return all;\n}\n\n";
+const SUM_FIXED: &str = "int sum(const int *v, int n)\n{\n    int all = 0;\n    for (int i = 0; i < n; i++)\n        all += v[i];\n    return all;\n}\n\n";
+
+/// A clone `clones/maker/lib`, whose two functions are fixed in 2021 and 2022; in between the file is
+/// renamed and a function moves; the first fix is taken back in 2023. Gives its commits.
+fn history(project: &Project) -> Vec<String> {
+    let clone = project.dir.join("clones/maker/lib");
+    fs::create_dir_all(&clone).unwrap();
+    git(&clone, "2020-01-01", &["init", "-q", "-b", "main"]);
+    let mut commits = Vec::new();
+    let mut commit = |date: &str, files: &[(&str, String)]| {
+        git(&clone, date, &["rm", "-rqf", "--ignore-unmatch", "."]);
+        for (path, text) in files {
+            fs::create_dir_all(clone.join(path).parent().unwrap()).unwrap();
+            fs::write(clone.join(path), text).unwrap();
+        }
+        git(&clone, date, &["add", "-A"]);
+        git(&clone, date, &["commit", "-q", "-m", "x"]);
+        commits.push(git(&clone, date, &["rev-parse", "HEAD"]).trim().to_string());
+    };
+    commit("2020-01-01", &[("lib.c", format!("{HEAD}{GET}{SUM}"))]);
+    commit(
+        "2021-01-01",
+        &[("lib.c", format!("{HEAD}{GET_FIXED}{SUM}"))],
+    );
+    commit(
+        "2021-06-01",
+        &[("src/lib.c", format!("{HEAD}{GET_FIXED}{SUM}"))],
+    );
+    commit(
+        "2021-07-01",
+        &[
+            ("src/lib.c", format!("{HEAD}{GET_FIXED}")),
+            ("src/sum.c", SUM.into()),
+        ],
+    );
+    commit(
+        "2022-01-01",
+        &[
+            ("src/lib.c", format!("{HEAD}{GET_FIXED}")),
+            ("src/sum.c", SUM_FIXED.into()),
+        ],
+    );
+    commit(
+        "2023-01-01",
+        &[
+            ("src/lib.c", format!("{HEAD}{GET}")),
+            ("src/sum.c", SUM_FIXED.into()),
+        ],
+    );
+    commits
+}
+
+fn row(id: &str, base: &str, patch: &str) -> Value {
+    json!({"instance_id": id, "repo": "maker/lib", "base_commit": base, "patch": patch,
+        "test_patch": "", "FAIL_TO_PASS": "[\"t\"]", "PASS_TO_PASS": "[]",
+        "created_at": "2020-12-01T00:00:00Z", "difficulty": if id == "get" { "easy" } else { "hard" }})
+}
+
+/// A benchmark of the two fixes and of everything that can be wrong with an instance.
+fn benchmark(project: &Project) -> Vec<String> {
+    let commits = history(project);
+    let clone = project.dir.join("clones/maker/lib");
+    let diff = |a: usize, b: usize| git(&clone, "2020-01-01", &["diff", &commits[a], &commits[b]]);
+    let get = diff(0, 1);
+    let sum = diff(3, 4);
+    let gone = "0123456789".repeat(4);
+    let binary =
+        "diff --git a/x.png b/x.png\nindex 1..2 100644\nBinary files a/x.png and b/x.png differ\n";
+    let mode = "diff --git a/lib.c b/lib.c\nold mode 100644\nnew mode 100755\n";
+    let layout = "--- a/lib.c\n+++ b/lib.c\n@@ -3,3 +3,4 @@\n int get(const int *v, int n, int i)\n {\n+    /* Reads. */\n     int found = v[i];\n";
+    let mut rows = vec![
+        row("get", &commits[0], &get),
+        row("sum", &commits[3], &sum),
+        row("crlf", &commits[0], &get.replace('\n', "\r\n")),
+        row("gone", &gone, &get),
+        row("misfit", &commits[1], &get),
+        row("no-file", &commits[0], &get.replace("lib.c", "other.c")),
+        row("binary", &commits[0], binary),
+        row("mode", &commits[0], mode),
+        row("layout", &commits[0], layout),
+        row("words", &commits[0], "no patch at all"),
+    ];
+    let mut elsewhere = row("elsewhere", &commits[0], &get);
+    elsewhere["repo"] = "maker/absent".into();
+    rows.push(elsewhere);
+    let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+    fs::write(
+        project.dir.join("bench.jsonl"),
+        lines.join("\n") + "\nno json\n",
+    )
+    .unwrap();
+    commits
+}
+
+fn patches(project: &Project, cutoff: &str, more: &[&str]) -> Value {
+    let clones = project.dir.join("clones").display().to_string();
+    let bench = project.dir.join("bench.jsonl").display().to_string();
+    let mut args = vec![
+        "contamination",
+        "patches",
+        &bench,
+        "--repositories",
+        &clones,
+    ];
+    args.extend(["--cutoff", cutoff, "--quiet", "--format", "json"]);
+    args.extend(more);
+    project.run(args).ok().json()
+}
+
+fn of<'a>(told: &'a Value, id: &str) -> &'a Value {
+    let all = told["instances"].as_array().unwrap();
+    all.iter().find(|i| i["id"] == id).unwrap()
+}
+
+#[test]
+fn each_instance_is_told_with_commit_hunk_and_reason() {
+    let project = Project::empty();
+    let commits = benchmark(&project);
+    let told = patches(&project, "2022-06", &[]);
+    let get = of(&told, "get");
+    assert_eq!(
+        (&get["verdict"], &get["category"]),
+        (&json!("present"), &json!(1))
+    );
+    assert_eq!(get["commit"]["id"], commits[1]);
+    assert_eq!(get["snapshot"]["id"], commits[4]);
+    assert_eq!(get["decided"]["function"], "get");
+    assert_eq!(
+        (&get["decided"]["hunk"], &get["decided"]["now"]),
+        (&json!(1), &json!("src/lib.c"))
+    );
+    // A hunk that only deletes, in a function that has moved before.
+    let sum = of(&told, "sum");
+    assert_eq!(
+        (&sum["verdict"], &sum["commit"]["id"]),
+        (&json!("present"), &json!(commits[4]))
+    );
+    assert_eq!(sum["reason"], "the deleted lines are gone");
+    assert_eq!(of(&told, "crlf")["verdict"], "present");
+    let problems = [
+        ("gone", "base_gone"),
+        ("misfit", "misfit"),
+        ("no-file", "no_file"),
+        ("binary", "nothing_compared"),
+        ("mode", "nothing_compared"),
+        ("layout", "nothing_compared"),
+        ("words", "no_hunks"),
+        ("elsewhere", "repository_gone"),
+    ];
+    for (id, problem) in problems {
+        let one = of(&told, id);
+        assert_eq!(
+            (&one["verdict"], &one["problem"]),
+            (&json!("unknown"), &json!(problem)),
+            "{one}"
+        );
+    }
+    assert_eq!(
+        told["left_out"],
+        json!({"binary": 1, "mode_only": 1, "trivial": 1})
+    );
+    assert_eq!(
+        told["no_instances"],
+        json!([{"at": "row 12", "reason": "malformed"}])
+    );
+}
+
+#[test]
+fn another_cutoff_reads_nothing_and_a_new_instance_only_its_own() {
+    let project = Project::empty();
+    let commits = benchmark(&project);
+    let first = patches(&project, "2022-06", &[]);
+    // One line, and a walk of each instance whose repository is there.
+    assert_eq!(
+        first["executed"],
+        json!({"contamination/line": 1, "contamination/walk": 10})
+    );
+    let verdicts = |told: &Value| -> Vec<(String, u64)> {
+        ["get", "sum"]
+            .map(|id| {
+                let one = of(told, id);
+                (
+                    one["verdict"].as_str().unwrap().to_string(),
+                    one["category"].as_u64().unwrap(),
+                )
+            })
+            .to_vec()
+    };
+    let of_day = |cutoff: &str, more: &[&str]| {
+        let told = patches(&project, cutoff, more);
+        assert_eq!(told["executed"], json!({}), "{cutoff}");
+        verdicts(&told)
+    };
+    let said = |one: (&str, u64), two: (&str, u64)| {
+        vec![(one.0.to_string(), one.1), (two.0.to_string(), two.1)]
+    };
+    assert_eq!(of_day("2020-06", &[]), said(("absent", 5), ("absent", 5)));
+    assert_eq!(of_day("2021-03", &[]), said(("present", 1), ("absent", 5)));
+    assert_eq!(
+        of_day("2022-06", &["--collection-end", "2021-12"]),
+        said(("present", 1), ("present", 2))
+    );
+    assert_eq!(of_day("2023-06", &[]), said(("absent", 3), ("present", 1)));
+    assert_eq!(of_day("2025-06", &[]), said(("absent", 4), ("present", 1)));
+    let early = patches(&project, "2019-01", &[]);
+    assert_eq!(of(&early, "get")["problem"], "no_snapshot");
+
+    let text = project.read("bench.jsonl");
+    let patch = "--- a/lib.c\n+++ b/lib.c\n@@ -3,4 +3,4 @@\n int get(const int *v, int n, int i)\n {\n-    int found = v[i];\n+    int found = v[i] + 1;\n     return found;\n";
+    let more = row("more", &commits[0], patch);
+    fs::write(project.dir.join("bench.jsonl"), format!("{text}{more}\n")).unwrap();
+    let told = patches(&project, "2022-06", &[]);
+    assert_eq!(told["executed"], json!({"contamination/walk": 1}));
+    assert_eq!(of(&told, "more")["verdict"], "absent");
+    // What a benchmark rests on stays.
+    project.run(["store", "gc"]).ok();
+    assert_eq!(patches(&project, "2022-06", &[])["executed"], json!({}));
+}
+
+#[test]
+fn the_benchmark_and_the_leaderboard_without_what_was_there() {
+    let project = Project::empty();
+    benchmark(&project);
+    let board = json!([
+        {"name": "one", "resolved": ["get", "sum", "gone"]},
+        {"name": "two", "resolved": ["misfit", "unheard"]},
+    ]);
+    fs::write(project.dir.join("board.json"), board.to_string()).unwrap();
+    let path = |name: &str| project.dir.join(name).display().to_string();
+    let (out, board) = (path("clean.jsonl"), path("board.json"));
+    let told = patches(
+        &project,
+        "2021-03",
+        &["--filtered", &out, "--leaderboard", &board],
+    );
+    // Of what nothing can be said, nothing is kept unless it is asked for.
+    let kept: Vec<Value> = project
+        .read("clean.jsonl")
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let ids: Vec<&str> = kept
+        .iter()
+        .map(|r| r["instance_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, ["sum"]);
+    let lines = project.read("bench.jsonl");
+    assert!(
+        lines.contains(project.read("clean.jsonl").trim()),
+        "rows are written as they were"
+    );
+    let one = &told["leaderboard"][0];
+    assert_eq!(one["all"]["before"], json!({"resolved": 3, "of": 11}));
+    assert_eq!(one["all"]["after"], json!({"resolved": 2, "of": 9}));
+    assert_eq!(one["by_difficulty"]["easy"]["after"]["of"], 0);
+    assert_eq!(told["leaderboard"][1]["unknown"], 1);
+    patches(&project, "2021-03", &["--filtered", &out, "--keep-unknown"]);
+    assert_eq!(project.read("clean.jsonl").lines().count(), 9);
+
+    let clones = path("clones");
+    let bench = path("bench.jsonl");
+    let text = project
+        .run([
+            "contamination",
+            "patches",
+            &bench,
+            "--repositories",
+            &clones,
+            "--cutoff",
+            "2021-03",
+            "--leaderboard",
+            &board,
+            "--quiet",
+        ])
+        .ok()
+        .out;
+    for part in [
+        "2021-01-01",
+        "lib.c hunk 1 in get",
+        "like the code after the patch",
+        "11 instances of SWE-bench",
+        "difficulty easy",
+        "the patch has no hunk",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in:\n{text}");
+    }
+}
+
+#[test]
+fn files_that_are_no_benchmark_are_named() {
+    let project = Project::empty();
+    fs::write(project.dir.join("odd.json"), "{\"a\": 1}\n").unwrap();
+    fs::create_dir(project.dir.join("empty")).unwrap();
+    let path = |name: &str| project.dir.join(name).display().to_string();
+    let run = |name: &str| {
+        let (bench, clones) = (path(name), path("empty"));
+        project.run([
+            "contamination",
+            "patches",
+            &bench,
+            "--repositories",
+            &clones,
+            "--cutoff",
+            "2021",
+        ])
+    };
+    run("odd.json").exits(2).says(&["a date such as"]);
+    let run = |name: &str, clones: &str| {
+        let (bench, clones) = (path(name), path(clones));
+        project.run([
+            "contamination",
+            "patches",
+            &bench,
+            "--repositories",
+            &clones,
+            "--cutoff",
+            "2021-01",
+        ])
+    };
+    run("odd.json", "empty")
+        .exits(3)
+        .says(&["odd.json", "no instance", "without a repository"]);
+    run("empty", "empty")
+        .exits(3)
+        .says(&["no instance", "Defects4J"]);
+    run("absent", "empty").exits(3).says(&["absent"]);
+}
