@@ -36,6 +36,7 @@ mod audit;
 mod board;
 mod carry;
 mod check;
+pub mod corpus;
 mod drive;
 mod error;
 mod extractors;

@@ -85,15 +85,18 @@ fn print(node: Node<'_>, source: &[u8], range: Range<usize>, base: usize) -> Pri
         open: Vec::new(),
     };
     let mut cursor = node.walk();
+    // Kinds of the nodes above: to ask a node for its parent costs a walk from the root.
+    let mut above: Vec<&str> = Vec::new();
     'walk: loop {
         let node = cursor.node();
         let inside = range.start <= node.start_byte() && node.end_byte() <= range.end;
         let comment = node.is_extra() && node.kind().contains("comment");
         if !comment && node.start_byte() < node.end_byte() {
-            let shape = Shape::of(node, cursor.field_name());
+            let shape = Shape::of(node, cursor.field_name(), above.last());
             printer.enter(shape);
             let children = node.child_count() > 0 && !whole(node);
             if children && cursor.goto_first_child() {
+                above.push(node.kind());
                 continue;
             }
             if inside && !children {
@@ -105,7 +108,8 @@ fn print(node: Node<'_>, source: &[u8], range: Range<usize>, base: usize) -> Pri
             if !cursor.goto_parent() {
                 break 'walk;
             }
-            printer.leave(Shape::of(cursor.node(), cursor.field_name()));
+            above.pop();
+            printer.leave(Shape::of(cursor.node(), cursor.field_name(), above.last()));
         }
     }
     printer.printed
@@ -127,12 +131,12 @@ enum Shape {
 }
 
 impl Shape {
-    fn of(node: Node<'_>, field: Option<&str>) -> Shape {
+    fn of(node: Node<'_>, field: Option<&str>, parent: Option<&&str>) -> Shape {
         let kind = node.kind();
         if is_block(kind) {
             return Shape::Block;
         }
-        let parent = node.parent().map_or("", |p| p.kind());
+        let parent = parent.copied().unwrap_or_default();
         if !node.is_named() {
             return match kind {
                 "{" if is_block(parent) => Shape::Open,

@@ -11,6 +11,16 @@ pub struct Globs {
     set: GlobSet,
 }
 
+impl Default for Globs {
+    /// No pattern: nothing matches.
+    fn default() -> Self {
+        Globs {
+            patterns: Vec::new(),
+            set: GlobSet::empty(),
+        }
+    }
+}
+
 impl Globs {
     /// Compiles `patterns`; the error names why a pattern is not one, and its index.
     pub fn new(patterns: Vec<String>) -> Result<Globs, (usize, String)> {

@@ -32,6 +32,19 @@ impl Fetcher {
         }
     }
 
+    /// The checksum of one exact version. `scratch` as above.
+    ///
+    /// # Errors
+    /// As [`Fetcher::fetch`].
+    pub fn pin(
+        &self,
+        source: &CrateSource,
+        version: &str,
+        scratch: &Path,
+    ) -> Result<Pin, CrateError> {
+        self.lock(source, &format!("={version}"), scratch)
+    }
+
     /// What cargo locks for a requirement.
     fn lock(
         &self,
