@@ -3,9 +3,10 @@
 //! nothing; a function depends on its own text only, never on how well the rest of the file
 //! parses.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tree_sitter::Node;
@@ -111,7 +112,47 @@ pub fn functions(language: &Language, source: &[u8]) -> FileFunctions {
 /// The same for texts that are only shown and compared: how well the grammar understands bodies is
 /// left out (`errors` is 0), which is most of the work.
 pub(super) fn delimited(language: &Language, source: &[u8]) -> FileFunctions {
-    read_all(language, &Outline::of(language.id(), source), false)
+    let o = Outline::of(language.id(), source);
+    read_all(language, &o, false, &HashSet::new())
+}
+
+/// The same of two sides of a text, without what stands on both with the same text in the same place:
+/// reading heads is most of what is left of the work, and they would be equal.
+pub(super) fn differing(language: &Language, sides: [&Outline<'_>; 2]) -> [FileFunctions; 2] {
+    let [old, new] = common(sides);
+    [
+        read_all(language, sides[0], false, &old),
+        read_all(language, sides[1], false, &new),
+    ]
+}
+
+/// The blocks, by their opening braces, that stand on both sides, each as often as on either.
+fn common([before, after]: [&Outline<'_>; 2]) -> [HashSet<usize>; 2] {
+    let text = |o: &Outline<'_>, block: &Block| {
+        o.tokens[block.head.start.min(block.open)].start..o.tokens[block.end].end
+    };
+    // What conditionals split is read on either side: other functions of its name are told of it.
+    let blocks = |o: &Outline<'_>| -> Vec<Block> {
+        let all = o.items.iter().filter_map(|item| match item {
+            Top::Function(block) | Top::Block(block) if !block.split => Some(block.clone()),
+            _ => None,
+        });
+        all.collect()
+    };
+    let mut known: HashMap<(&[u8], Arc<Place>), Vec<usize>> = HashMap::new();
+    for block in blocks(before).into_iter().rev() {
+        let key = (&before.source[text(before, &block)], block.place);
+        known.entry(key).or_default().push(block.open);
+    }
+    let mut both = [HashSet::new(), HashSet::new()];
+    for block in blocks(after) {
+        let key = (&after.source[text(after, &block)], block.place);
+        if let Some(open) = known.get_mut(&key).and_then(Vec::pop) {
+            both[0].insert(open);
+            both[1].insert(block.open);
+        }
+    }
+    both
 }
 
 /// The function called `name` in `text`, its own text as a file has it: what stood around it says
@@ -193,11 +234,16 @@ pub(super) fn place_of(language: LanguageId, asked: &Definition) -> Place {
 }
 
 pub(super) fn of_outline(language: &Language, o: &Outline<'_>) -> FileFunctions {
-    read_all(language, o, true)
+    read_all(language, o, true, &HashSet::new())
 }
 
-/// `judged`: whether bodies are parsed.
-fn read_all(language: &Language, o: &Outline<'_>, judged: bool) -> FileFunctions {
+/// `judged`: whether bodies are parsed. Blocks in `but`, by their opening braces, are left out.
+fn read_all(
+    language: &Language,
+    o: &Outline<'_>,
+    judged: bool,
+    but: &HashSet<usize>,
+) -> FileFunctions {
     let lines = Lines::of(o.source);
     let mut found = FileFunctions::default();
     let mut ordinals: HashMap<String, usize> = HashMap::new();
@@ -207,6 +253,9 @@ fn read_all(language: &Language, o: &Outline<'_>, judged: bool) -> FileFunctions
             Top::Block(block) => (block, false),
             _ => continue,
         };
+        if but.contains(&block.open) {
+            continue;
+        }
         match read(language, o, block, is_function) {
             Ok(head) => {
                 let mut definition = describe(o, &lines, block, &head);

@@ -283,26 +283,27 @@ fn is_word(c: u8) -> bool {
 
 fn punct_len(dialect: Dialect, rest: &[u8]) -> usize {
     if dialect.scope_operator {
-        const THREE: [&[u8]; 2] = [b"->*", b"<=>"];
-        const TWO: [&[u8]; 2] = [b"::", b".*"];
-        if THREE.iter().any(|p| rest.starts_with(p)) {
-            return 3;
-        }
-        if TWO.iter().any(|p| rest.starts_with(p)) {
-            return 2;
+        match rest {
+            [b'-', b'>', b'*', ..] | [b'<', b'=', b'>', ..] => return 3,
+            [b':', b':', ..] | [b'.', b'*', ..] => return 2,
+            _ => {}
         }
     }
-    const THREE: [&[u8]; 3] = [b"...", b"<<=", b">>="];
-    const TWO: [&[u8]; 20] = [
-        b"->", b"++", b"--", b"<<", b">>", b"<=", b">=", b"==", b"!=", b"&&", b"||", b"+=", b"-=",
-        b"*=", b"/=", b"%=", b"&=", b"|=", b"^=", b"##",
-    ];
-    if THREE.iter().any(|p| rest.starts_with(p)) {
-        3
-    } else if TWO.iter().any(|p| rest.starts_with(p)) {
-        2
-    } else {
-        1
+    match rest {
+        [b'.', b'.', b'.', ..] | [b'<', b'<', b'=', ..] | [b'>', b'>', b'=', ..] => 3,
+        [
+            b'+' | b'-' | b'*' | b'/' | b'%' | b'&' | b'|' | b'^' | b'<' | b'>' | b'=' | b'!',
+            b'=',
+            ..,
+        ]
+        | [b'-' | b'>', b'>', ..]
+        | [b'+', b'+', ..]
+        | [b'-', b'-', ..]
+        | [b'<', b'<', ..]
+        | [b'&', b'&', ..]
+        | [b'|', b'|', ..]
+        | [b'#', b'#', ..] => 2,
+        _ => 1,
     }
 }
 

@@ -53,6 +53,7 @@ mod syntax;
 mod tests;
 mod unit;
 mod variant;
+mod window;
 mod words;
 
 pub use facts::{Facts, LanguageId};

@@ -65,7 +65,7 @@ pub(super) struct Block {
 }
 
 /// What a definition stands in: namespaces and classes, from the outermost on.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Place {
     /// Their names; those without a name are left out.
     pub(super) path: Vec<String>,

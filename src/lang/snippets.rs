@@ -11,9 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tree_sitter::{Node, Parser, Query, QueryCursor, StreamingIterator, Tree};
 
 use super::facts::LanguageId;
-use super::functions::{SkipReason, delimited, lossy};
+use super::functions::{FileFunctions, SkipReason, delimited, differing, lossy};
 use super::language::{Language, QueryTexts};
 use super::normalise::normalised;
+use super::outline::Outline;
+use super::window::{Window, windows};
 use crate::digest::Digest;
 
 /// What is known of a language that is read by its query alone.
@@ -104,6 +106,17 @@ pub struct NoSnippet {
     pub range: Range<usize>,
     /// Why.
     pub reason: SkipReason,
+}
+
+impl Snippets {
+    /// The same where the text stands `by` bytes further on.
+    fn moved(mut self, by: usize) -> Snippets {
+        let found = self.found.iter_mut().map(|s| &mut s.range);
+        for range in found.chain(self.skipped.iter_mut().map(|s| &mut s.range)) {
+            *range = range.start + by..range.end + by;
+        }
+        self
+    }
 }
 
 impl SnippetLanguage {
@@ -197,6 +210,15 @@ impl SnippetLanguage {
         }
     }
 
+    /// The functions on two sides of a file, as [`snippets`](Self::snippets) gives them, but those that
+    /// both have with the same text may be left out: the work is that of what differs.
+    pub fn differing(self, before: &[u8], after: &[u8]) -> [Snippets; 2] {
+        match self {
+            SnippetLanguage::Compiled(id) => of_both(id, [before, after]),
+            SnippetLanguage::Queried(_) => [self.snippets(before), self.snippets(after)],
+        }
+    }
+
     /// What of `text` is neither comment nor layout: equal for texts that mean the same to whoever
     /// ignores both. Where layout has a meaning, it is in the tree and so in this.
     pub fn substance(self, text: &[u8]) -> Vec<u8> {
@@ -209,6 +231,7 @@ impl SnippetLanguage {
     }
 }
 
+/// The language with the queries that come with the program.
 fn compiled_language(id: LanguageId) -> Option<&'static Language> {
     static LANGUAGES: OnceLock<Vec<Option<Language>>> = OnceLock::new();
     let languages = LANGUAGES.get_or_init(|| {
@@ -221,10 +244,31 @@ fn compiled_language(id: LanguageId) -> Option<&'static Language> {
 }
 
 fn of_compiled(id: LanguageId, source: &[u8]) -> Snippets {
+    compiled_language(id).map_or_else(Snippets::default, |language| {
+        shown(id, source, delimited(language, source))
+    })
+}
+
+/// Both sides without the blocks they have in common.
+fn of_both(id: LanguageId, sides: [&[u8]; 2]) -> [Snippets; 2] {
     let Some(language) = compiled_language(id) else {
-        return Snippets::default();
+        return [Snippets::default(), Snippets::default()];
     };
-    let all = delimited(language, source);
+    if let Some([old, new]) = windows(id, sides) {
+        let found = differing(language, [&old.outline, &new.outline]);
+        let [x, y] = found;
+        let of = |window: Window<'_>, found| {
+            shown(id, window.outline.source, found).moved(window.range.start)
+        };
+        return [of(old, x), of(new, y)];
+    }
+    let outlines = sides.map(|side| Outline::of(id, side));
+    let [x, y] = differing(language, [&outlines[0], &outlines[1]]);
+    [shown(id, sides[0], x), shown(id, sides[1], y)]
+}
+
+/// Definitions as snippets.
+fn shown(id: LanguageId, source: &[u8], all: FileFunctions) -> Snippets {
     let definitions = all.definitions.into_iter();
     let mut snippets = Snippets {
         found: definitions

@@ -280,7 +280,7 @@ struct ChangedFunctions {
 
 fn changed(language: SnippetLanguage, before: &[u8], after: &[u8]) -> ChangedFunctions {
     let mut result = ChangedFunctions::default();
-    let (old, new) = (language.snippets(before), language.snippets(after));
+    let [old, new] = language.differing(before, after);
     let split = split(&old, &new);
     let text = |side: &[u8], s: &Snippet| decode(&side[s.range.clone()]);
     let (matched, only_before, only_after) = matched(&old.found, &new.found);

@@ -240,3 +240,77 @@ fn layout_and_comments_do_not_change_what_is_printed() {
         assert_eq!(without(left), without(right), "{language}");
     }
 }
+
+/// A function of a C file: its number, and what its body says.
+#[derive(Clone, Debug, PartialEq)]
+struct Piece {
+    name: usize,
+    body: usize,
+}
+
+/// Bodies that try what a part of a file must not be cut at: braces at the margin, comments, conditionals,
+/// heads that a macro makes.
+const BODIES: [&str; 9] = [
+    "{\n  return 1;\n}\n",
+    "{\n  return 2;\n}\n",
+    "{\nif (a)\n{\n  b();\n}\nwhile (a)\n{\n  c();\n}\n}\n",
+    "{\nif (a)\n{\n  b();\n}\nwhile (b)\n{\n  c();\n}\n}\n",
+    "{\n  /* }\n}\n*/\n  return 3;\n}\n",
+    "{\n#if X\n  return 4;\n}\n#else\n  return 5;\n}\n#endif\n",
+    "{\n  return 6;\n}\n/* void old(void)\n{\n}\n*/\n",
+    "{\n  static int t[] = {\n1\n}\n;\n  return t[0];\n}\n",
+    "{\n#ifdef Y\n  return '}';\n#endif\n  return \"}\\n}\\n\"[0];\n}\nMACRO(x)\n{\n}\n",
+];
+
+fn file(pieces: &[Piece]) -> String {
+    let one = |p: &Piece| format!("int f{}(int a)\n{}\n", p.name, BODIES[p.body]);
+    pieces.iter().map(one).collect()
+}
+
+/// What is on one side and not on the other, by name and text.
+fn changed(old: (&Snippets, &str), new: (&Snippets, &str)) -> [Vec<(String, String)>; 2] {
+    let all = |(found, text): (&Snippets, &str)| -> Vec<(String, String)> {
+        let one = |s: &crate::lang::Snippet| (s.name.clone(), text[s.range.clone()].to_string());
+        let mut all: Vec<_> = found.found.iter().map(one).collect();
+        all.sort();
+        all
+    };
+    let (old, new) = (all(old), all(new));
+    let without = |all: &[(String, String)], other: &[(String, String)]| {
+        let mut left = other.to_vec();
+        let mut kept = all.to_vec();
+        kept.retain(|one| match left.iter().position(|o| o == one) {
+            Some(at) => {
+                left.remove(at);
+                false
+            }
+            None => true,
+        });
+        kept
+    };
+    [without(&old, &new), without(&new, &old)]
+}
+
+proptest::proptest! {
+    #[test]
+    fn what_differs_is_what_both_whole_files_say(
+        before in proptest::collection::vec((0..6usize, 0..BODIES.len()), 1..7),
+        edit in (0..7usize, 0..3u8, 0..6usize, 0..BODIES.len()),
+    ) {
+        let piece = |(name, body): &(usize, usize)| Piece { name: *name, body: *body };
+        let before: Vec<Piece> = before.iter().map(piece).collect();
+        let mut after = before.clone();
+        let at = edit.0.min(after.len() - 1);
+        match edit.1 {
+            0 => after[at].body = edit.3,
+            1 => after.insert(at, Piece { name: edit.2, body: edit.3 }),
+            _ => { after.remove(at); }
+        }
+        let (old, new) = (file(&before), file(&after));
+        let c = named("c");
+        let whole = [c.snippets(old.as_bytes()), c.snippets(new.as_bytes())];
+        let some = c.differing(old.as_bytes(), new.as_bytes());
+        let of = |found: &[Snippets; 2]| changed((&found[0], &old), (&found[1], &new));
+        proptest::prop_assert_eq!(of(&some), of(&whole), "{}\n=====\n{}", old, new);
+    }
+}
