@@ -7,8 +7,10 @@ mod board;
 mod carry;
 mod check;
 mod history;
+mod naming;
 mod patches;
 mod plan;
+mod presence;
 mod since;
 mod table;
 mod tosss;
@@ -23,8 +25,10 @@ pub use history::{
     HISTORY_SCHEMA, RetiredRow, SinceRow, SubjectHistory, history, history_text, retired_rows,
     since_text,
 };
+pub use naming::{NAMING_SCHEMA, naming_json, naming_text};
 pub use patches::{PATCHES_SCHEMA, Patches, patches_json, patches_text};
 pub use plan::{PLAN_SCHEMA, PlanDoc, plan, plan_text};
+pub use presence::{PRESENCE_SCHEMA, presence_evidence, presence_json, presence_text};
 pub use since::{SINCE_SCHEMA, Since, since};
 pub use table::{Style, counts, text};
 pub use tosss::{

@@ -8,6 +8,7 @@
 //! * [`cluster`]: means and paired differences of clustered items;
 //! * [`bootstrap`]: shared weights, percentile intervals, ranks and groups;
 //! * [`hits`]: how likely hits are by luck alone, weighted, exact and overdispersed;
+//! * [`roc`]: how well a score tells two groups apart;
 //! * [`compare`]: exact and permutation tests, corrections for many comparisons, power, pass@k.
 
 pub mod bootstrap;
@@ -16,6 +17,7 @@ pub mod compare;
 pub mod hits;
 pub mod interval;
 pub mod mix;
+pub mod roc;
 
 pub use interval::Interval;
 

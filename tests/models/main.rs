@@ -4,6 +4,7 @@
 
 mod batches;
 mod commands;
+mod contamination;
 mod faults;
 mod harness;
 mod program;

@@ -1,6 +1,8 @@
 //! `everbench contamination`
 
 mod patches;
+mod probe;
+mod repo;
 
 use std::path::Path;
 
@@ -17,12 +19,16 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Repo(repo::Args),
+    Probe(probe::Args),
     Patches(patches::Args),
 }
 
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     match &args.command {
+        Command::Repo(args) => repo::run(dir, args),
+        Command::Probe(args) => probe::run(dir, args),
         Command::Patches(args) => patches::run(dir, args),
     }
 }
