@@ -54,17 +54,21 @@ fn place<'a>(places: &'a Places, repository: &str) -> Result<&'a Path, Failure> 
     })
 }
 
-fn fatal(error: &HistoryError) -> Failure {
-    Failure::Fatal {
-        what: error.to_string(),
-        help: "`--repositories DIR` says where whole clones are".into(),
+/// A git that ended is started again another time; what a repository lacks it will lack then, too.
+fn failure(error: &HistoryError) -> Failure {
+    match error {
+        HistoryError::Git { .. } | HistoryError::NoGit(_) => Failure::Transient(error.to_string()),
+        HistoryError::NoCommit { .. } | HistoryError::NoRepository(_) => Failure::Fatal {
+            what: error.to_string(),
+            help: "`--repositories DIR` says where whole clones are".into(),
+        },
     }
 }
 
 impl Executor for Lines {
     fn run(&self, job: &Job, _: &Context<'_>) -> Result<Output, Failure> {
         let path = place(&self.places, job.text("repository"))?;
-        let commits = first_parents(path, job.text("tip")).map_err(|e| fatal(&e))?;
+        let commits = first_parents(path, job.text("tip")).map_err(|e| failure(&e))?;
         let mut changes = Changes::default();
         let mut known: HashMap<String, u32> = HashMap::new();
         let mut line = Line::default();
@@ -169,7 +173,7 @@ impl Executor for Walks {
         let patch = (context.blob)(job.digest("patch"))?;
         let walk = self.walk(path, job, &read, &patch);
         Ok(Output {
-            bytes: walk.map_err(|e| fatal(&e))?.encode(),
+            bytes: walk.map_err(|e| failure(&e))?.encode(),
             blobs: Vec::new(),
         })
     }

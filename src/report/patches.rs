@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::contamination::patch::benchmark::{Benchmark, Instance};
 use crate::contamination::patch::diff::LeftOut;
+use crate::contamination::patch::joint::{Joint, Known, joint};
 use crate::contamination::patch::leaderboard::{Effect, Rate, Row};
 use crate::contamination::patch::verdict::{Commit, Told, Verdict, Where};
 
@@ -23,6 +24,8 @@ pub struct Patches<'a> {
     pub told: &'a [Option<Told>],
     /// What was asked, as the command has it.
     pub asked: Value,
+    /// What Stage I says of models, if it was asked.
+    pub known: &'a [Known],
     /// The leaderboard, if there is one.
     pub rows: &'a [Row],
     /// Jobs that were run, by kind.
@@ -35,6 +38,18 @@ impl Patches<'_> {
     fn each(&self) -> impl Iterator<Item = (&Instance, Option<&Told>)> {
         let instances = self.benchmark.instances.iter();
         instances.zip(self.told.iter().map(Option::as_ref))
+    }
+
+    /// Both stages together, for each model.
+    fn joint(&self, instance: &Instance, told: &Told) -> Vec<(&str, Joint, f64)> {
+        let models = self.known.iter();
+        models
+            .map(|known| {
+                let repository = known.repository(&instance.repository);
+                let (verdict, score) = joint(repository, told.verdict);
+                (&*known.model, verdict, score)
+            })
+            .collect()
     }
 
     fn verdicts(&self) -> BTreeMap<&'static str, usize> {
@@ -78,6 +93,13 @@ pub fn patches_json(patches: &Patches<'_>) -> Value {
         let mut value = serde_json::to_value(told).expect("what is told has string keys");
         if told.is_none() {
             value = json!({"verdict": "missing"});
+        }
+        if let (Some(told), false) = (told, patches.known.is_empty()) {
+            let joint = patches.joint(instance, told).into_iter();
+            let joint = joint.map(|(model, verdict, score)| {
+                json!({"model": model, "verdict": verdict, "score": score})
+            });
+            value["models"] = joint.collect();
         }
         value["id"] = json!(instance.id);
         value["repository"] = json!(instance.repository);
@@ -161,6 +183,18 @@ pub fn patches_text(patches: &Patches<'_>) -> String {
         *bad.entry(reason.words()).or_default() += 1;
     }
     counted("no instances", bad.into_iter().collect());
+    for known in patches.known {
+        let mut counts: BTreeMap<Joint, usize> = BTreeMap::new();
+        let told = patches.each().filter_map(|(i, t)| Some((i, t?)));
+        let all = told.flat_map(|(instance, told)| patches.joint(instance, told));
+        for (_, verdict, _) in all.filter(|(model, ..)| *model == known.model) {
+            *counts.entry(verdict).or_default() += 1;
+        }
+        counted(
+            &format!("both stages, {}", known.model),
+            counts.iter().map(|(v, n)| (v.words(), *n)).collect(),
+        );
+    }
     if !patches.rows.is_empty() {
         let _ = write!(
             out,

@@ -316,6 +316,63 @@ fn the_benchmark_and_the_leaderboard_without_what_was_there() {
 }
 
 #[test]
+fn both_stages_give_a_verdict_and_a_score_for_each_model() {
+    let project = Project::empty();
+    benchmark(&project);
+    let verdict =
+        |presence: &str, p: f64| json!([{"repository": "maker/lib", "presence": presence, "p": p}]);
+    let presence = json!({"models": [
+        {"model": "old", "verdicts": verdict("contaminated", 0.01)},
+        {"model": "new", "verdicts": verdict("not_shown", 0.8)},
+    ]});
+    fs::write(project.dir.join("presence.json"), presence.to_string()).unwrap();
+    let path = |name: &str| project.dir.join(name).display().to_string();
+    let (presence, out) = (path("presence.json"), path("clean.jsonl"));
+    let told = patches(&project, "2021-03", &["--presence", &presence]);
+    let models = &of(&told, "get")["models"];
+    assert_eq!(
+        models[0],
+        json!({"model": "old", "verdict": "contaminated", "score": 0.99})
+    );
+    assert_eq!(models[1]["verdict"], "repository_not_shown");
+    assert_eq!(of(&told, "sum")["models"][0]["verdict"], "patch_absent");
+    // What is clean for one model need not be for another.
+    let filtered = |model: &str| {
+        patches(
+            &project,
+            "2021-03",
+            &[
+                "--presence",
+                &presence,
+                "--model",
+                model,
+                "--filtered",
+                &out,
+            ],
+        );
+        project.read("clean.jsonl").lines().count()
+    };
+    assert_eq!((filtered("old"), filtered("new")), (1, 3));
+    let (bench, clones) = (path("bench.jsonl"), path("clones"));
+    project
+        .run([
+            "contamination",
+            "patches",
+            &bench,
+            "--repositories",
+            &clones,
+            "--cutoff",
+            "2021-03",
+            "--presence",
+            &presence,
+            "--model",
+            "none",
+        ])
+        .exits(3)
+        .says(&["says nothing of `none`", "old, new"]);
+}
+
+#[test]
 fn files_that_are_no_benchmark_are_named() {
     let project = Project::empty();
     fs::write(project.dir.join("odd.json"), "{\"a\": 1}\n").unwrap();

@@ -10,6 +10,7 @@ use crate::cli::progress::Reporter;
 use crate::cli::run::json;
 use crate::contamination::patch::category::Window;
 use crate::contamination::patch::decide::Thresholds;
+use crate::contamination::patch::joint::{self, Joint, Known, joint};
 use crate::contamination::patch::leaderboard::{self, effects};
 use crate::contamination::patch::verdict::Verdict;
 use crate::date::last_second;
@@ -37,9 +38,13 @@ pub struct Args {
     /// When collecting ended, for the categories [default: the cutoff].
     #[arg(long, value_name = "DATE", value_parser = date)]
     collection_end: Option<i64>,
-    /// The model that is asked about, for the report.
+    /// The model that is asked about: of those in `--presence` only this one.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// What `contamination repo --format json` said of models and repositories: then each instance
+    /// gets a verdict and a score of both stages for each model.
+    #[arg(long, value_name = "FILE")]
+    presence: Option<PathBuf>,
     /// From where on code counts as like the code after a patch, 0 to 1 [default: 0.7].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     threshold: Option<f64>,
@@ -92,6 +97,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             leaderboard::read(&bytes).map_err(|e| wrong(&e))?
         }
     };
+    let known = known(args)?;
     let usual = Thresholds::default();
     let thresholds = Thresholds {
         similarity: args.threshold.unwrap_or(usual.similarity),
@@ -115,13 +121,29 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             .collect()
     };
     let (present, unknown) = (verdict_of(Verdict::Present), verdict_of(Verdict::Unknown));
+    // With one model the question is what that model was trained on; else what was there for any.
+    let contaminated: BTreeSet<&str> = match &known[..] {
+        [model] => {
+            let all = benchmark.instances.iter().zip(&found.told);
+            all.filter(|(instance, told)| {
+                let repository = model.repository(&instance.repository);
+                told.as_ref()
+                    .is_some_and(|t| joint(repository, t.verdict).0 == Joint::Contaminated)
+            })
+            .map(|(instance, _)| &*instance.id)
+            .collect()
+        }
+        _ => present,
+    };
     let rows = match found.missing {
-        0 => effects(&entries, &benchmark.instances, |i| present.contains(&*i.id)),
+        0 => effects(&entries, &benchmark.instances, |i| {
+            contaminated.contains(&*i.id)
+        }),
         _ => Vec::new(),
     };
     if let (Some(out), 0) = (&args.filtered, found.missing) {
         let files = benchmark.filtered(|i| {
-            !present.contains(&*i.id) && (args.keep_unknown || !unknown.contains(&*i.id))
+            !contaminated.contains(&*i.id) && (args.keep_unknown || !unknown.contains(&*i.id))
         });
         for (name, bytes) in files {
             write(out, &name, &bytes)?;
@@ -138,6 +160,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             "similarity": thresholds.similarity,
             "containment": thresholds.containment,
         }),
+        known: &known,
         rows: &rows,
         executed: &found.executed,
         missing: found.missing,
@@ -162,6 +185,27 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         return Ok(exit::INCOMPLETE);
     }
     Ok(exit::OK)
+}
+
+/// What Stage I says of the models that are asked about.
+fn known(args: &Args) -> Result<Vec<Known>, AppError> {
+    let Some(path) = &args.presence else {
+        return Ok(Vec::new());
+    };
+    let wrong = |e: &dyn std::fmt::Display| AppError::Input(format!("{}: {e}", path.display()));
+    let bytes = std::fs::read(path).map_err(|e| wrong(&e))?;
+    let mut known = joint::read(&bytes).map_err(|e| wrong(&e))?;
+    if let Some(model) = &args.model {
+        let all: Vec<String> = known.iter().map(|k| k.model.clone()).collect();
+        known.retain(|k| k.model == *model);
+        if known.is_empty() {
+            return Err(wrong(&format!(
+                "it says nothing of `{model}`\n  help: it has {}",
+                all.join(", ")
+            )));
+        }
+    }
+    Ok(known)
 }
 
 fn window(args: &Args) -> Result<Window, AppError> {

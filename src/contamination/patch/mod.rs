@@ -12,6 +12,7 @@ pub mod edit_distance;
 pub mod follow;
 pub mod gumtree;
 pub mod jobs;
+pub mod joint;
 pub mod leaderboard;
 pub mod measure;
 pub mod source;
