@@ -230,7 +230,9 @@ pub fn is_documentation(path: &str) -> bool {
         "readme",
         "copying",
     ];
-    ENDINGS.iter().any(|ending| name.ends_with(ending)) || known.contains(&name)
+    let built = ["cmakelists.txt", "requirements.txt", "pom.xml", "build.xml"];
+    (ENDINGS.iter().any(|ending| name.ends_with(ending)) && !built.contains(&name))
+        || known.contains(&name)
 }
 
 #[cfg(test)]
@@ -278,7 +280,7 @@ diff --git a/none b/none\nnew file mode 100644\nindex 0000000..e69de29\n";
         for path in ["docs/a.rst", "CHANGES", "README.md"] {
             assert!(is_documentation(path), "{path}");
         }
-        for path in ["src/a.c", "changes.py", "doc/conf.py"] {
+        for path in ["src/a.c", "changes.py", "doc/conf.py", "lib/CMakeLists.txt"] {
             assert!(!is_documentation(path), "{path}");
         }
     }
