@@ -22,7 +22,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "ask", "engine", "lang", "logs", "source", "stats", "subject",
         ],
     ),
-    ("tosss", &["ask", "lang", "stats"]),
+    ("tosss", &["ask", "engine", "lang", "stats"]),
     ("contamination", &["ask", "lang", "stats", "tosss"]),
     (
         "exec",

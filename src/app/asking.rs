@@ -26,16 +26,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::drive::quarantined;
 use super::error::fault_of;
 use super::models::StoreNotes;
 use super::project::{Options, cores};
 use super::stored::store_to_fill;
 use super::{App, AppError, Environment, Statement, TOOL, store_to_look};
+pub use crate::ask::Answerer;
 use crate::ask::wire::Api;
-use crate::ask::{COMPLETION, Reply, Request, Sampling};
+use crate::ask::{COMPLETION, Reply, Request};
 use crate::cancel::Cancel;
 use crate::config;
 use crate::engine::{Db, DriveError, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
@@ -55,35 +54,6 @@ pub struct Whom {
     pub max_cost: Option<u64>,
     /// Where keys come from.
     pub environment: Environment,
-}
-
-/// A model as it is asked.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Answerer {
-    /// As tables call it.
-    pub name: String,
-    /// The model and its revision, as keys have it.
-    pub revision: String,
-    /// How it samples.
-    pub sampling: Sampling,
-    /// Its own system text; may be empty.
-    pub system: String,
-    /// Whether it goes on with a text (OpenAI's completions) in place of answering a message.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub continues: bool,
-}
-
-impl Answerer {
-    /// The request that puts `user` to it; `sample` tells draws of the same text apart.
-    pub fn request(&self, user: impl Into<Arc<str>>, sample: u32) -> Request {
-        Request {
-            system: self.system.as_str().into(),
-            user: user.into(),
-            model: self.revision.clone(),
-            sampling: self.sampling.clone(),
-            sample,
-        }
-    }
 }
 
 /// What asking gave.

@@ -17,17 +17,16 @@ use super::project::cores;
 use super::stored::store_to_fill;
 use super::{AppError, TOOL, store_to_look};
 use crate::cancel::Cancel;
-use crate::digest::Digest;
 use crate::engine::{Absent, Db, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
 use crate::exec::mine::{Changes, Patches, source_package};
 use crate::job::{Job, Key};
 use crate::source::history::RENAME_LIMIT;
 use crate::source::{Apt, Limits as ArchiveLimits, SourceError, archive};
 use crate::store::{Entry, Manifest, Store, StoreLedger};
-use crate::tosss::change::{Change, Dropped};
-use crate::tosss::debian::Patch;
+use crate::tosss::change::Dropped;
 use crate::tosss::jobs::{CHANGE, PATCHES, change, patches};
-use crate::tosss::pair::{Limits, Mined, NoPair, Pair, pairs};
+use crate::tosss::pair::{Limits, Mined, NoPair, Pair};
+use crate::tosss::query::{FixArg, PackageArg, fix_pairs, package_pairs};
 use crate::tosss::record::{Fix, Found, Problem, json};
 
 /// What the file of fixes says of its format.
@@ -151,7 +150,13 @@ impl Quarry {
     }
 
     /// What was mined with what could not be had, and how many jobs may yet give something.
-    fn told(&self, mut mined: Mined, hold: &Hold) -> (Mined, usize) {
+    fn told(&self, parts: &[Arc<Mined>], hold: &Hold) -> (Mined, usize) {
+        let brought = Mined {
+            pairs: self.pairs.clone(),
+            dropped: Vec::new(),
+        };
+        let parts = parts.iter().map(|part| &**part);
+        let mut mined = Mined::join(parts.chain([&brought]));
         let jobs = hold.jobs().iter();
         let keys = jobs.map(|job| job.key().to_string());
         let mut missing = 0;
@@ -165,25 +170,28 @@ impl Quarry {
         (mined, missing)
     }
 
-    /// All pairs as far as they are known, and what is missing: a pure function of the facts.
-    pub fn mined(&self, db: &dyn Db) -> (Mined, Hold) {
+    /// What each package and fix gives as far as it is known, and what is missing: queries, evaluated
+    /// on all cores.
+    pub fn mined(&self, db: &EngineDb) -> (Vec<Arc<Mined>>, Hold) {
+        db.warm(&self.packages, |db, (name, version)| {
+            let _ = package(db, name, version, self.limits);
+        });
+        db.warm(&self.fixes, |db, fix| {
+            let _ = commit(db, fix, self.limits);
+        });
         let mut parts = Vec::new();
         let mut hold = Hold::default();
-        let mut take = |part: Result<Mined, Hold>| match part {
+        let mut take = |part: Result<Arc<Mined>, Hold>| match part {
             Ok(mined) => parts.push(mined),
             Err(missing) => hold.merge(&missing),
         };
         for (name, version) in &self.packages {
-            take(package(db, name, version, &self.limits));
+            take(package(db, name, version, self.limits));
         }
         for fix in &self.fixes {
-            take(commit(db, fix, &self.limits));
+            take(commit(db, fix, self.limits));
         }
-        parts.push(Mined {
-            pairs: self.pairs.clone(),
-            dropped: Vec::new(),
-        });
-        (Mined::join(parts), hold.settle())
+        (parts, hold.settle())
     }
 }
 
@@ -191,68 +199,13 @@ fn change_of(fix: &Fix) -> Job {
     change(&fix.repository, &fix.commit, RENAME_LIMIT)
 }
 
-fn package(db: &dyn Db, name: &str, version: &str, limits: &Limits) -> Result<Mined, Hold> {
-    let output = db.demand(&patches(name, version))?;
-    let key = row_key(
-        db,
-        &[b"package", &output.0, name.as_bytes(), version.as_bytes()],
-        limits,
-    );
-    remembered(db, key, || {
-        let bytes = db.blob(output)?;
-        let all: Vec<Patch> = serde_json::from_slice(&bytes).map_err(|e| unreadable(&e))?;
-        let mut parts = Vec::new();
-        for patch in &all {
-            for fix in patch.fixes(&format!("{name} {version}")) {
-                parts.push(pairs(&fix, &patch.change, limits, |d| db.blob(d))?);
-            }
-        }
-        Ok(Mined::join(parts))
-    })
+fn package(db: &dyn Db, name: &str, version: &str, limits: Limits) -> Result<Arc<Mined>, Hold> {
+    let arg = PackageArg::new(db, name.to_string(), version.to_string(), limits);
+    package_pairs(db, arg)
 }
 
-fn commit(db: &dyn Db, fix: &Fix, limits: &Limits) -> Result<Mined, Hold> {
-    let output = db.demand(&change_of(fix))?;
-    let text = serde_json::to_vec(fix).expect("texts are JSON");
-    let key = row_key(db, &[b"commit", &output.0, &text], limits);
-    remembered(db, key, || {
-        let change = Change::decode(&db.blob(output)?).map_err(|e| unreadable(&e))?;
-        pairs(fix, &change, limits, |d| db.blob(d))
-    })
-}
-
-fn unreadable(error: &serde_json::Error) -> Hold {
-    Hold::broken(
-        format!("what was mined cannot be read: {error}"),
-        "another version of this program wrote it: mine with that one, or in a fresh folder",
-    )
-}
-
-/// Everything that pairs depend on besides the bytes: the code is in it, so that a better reader of
-/// functions mines again without asking any repository.
-fn row_key(db: &dyn Db, parts: &[&[u8]], limits: &Limits) -> Digest {
-    let mut hasher = blake3::Hasher::new_derive_key("everbench tosss pairs v1");
-    let limits = serde_json::to_vec(limits).expect("numbers are JSON");
-    for part in parts.iter().chain(&[db.code().as_bytes(), &limits]) {
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part);
-    }
-    Digest(*hasher.finalize().as_bytes())
-}
-
-fn remembered(
-    db: &dyn Db,
-    key: Digest,
-    compute: impl FnOnce() -> Result<Mined, Hold>,
-) -> Result<Mined, Hold> {
-    if let Some(bytes) = db.recall(key)
-        && let Ok(known) = serde_json::from_slice(&bytes)
-    {
-        return Ok(known);
-    }
-    let mined = compute()?;
-    db.remember(key, serde_json::to_vec(&mined).expect("pairs are JSON"));
-    Ok(mined)
+fn commit(db: &dyn Db, fix: &Fix, limits: Limits) -> Result<Arc<Mined>, Hold> {
+    fix_pairs(db, FixArg::new(db, fix.clone(), limits, RENAME_LIMIT))
 }
 
 /// What mining gave.
@@ -359,7 +312,7 @@ pub fn mine(
     quarry.gone = gone(&quarry, &driven.failures);
     quarry.write(dir)?;
     list(&store, &quarry)?;
-    let (mined, missing) = quarry.told(driven.value, &driven.hold);
+    let (mined, missing) = quarry.told(&driven.value, &driven.hold);
     let failures = driven.failures.iter().filter_map(|(_, why)| match why {
         Failure::Fatal { what, help } => Some(format!("{what}\n  help: {help}")),
         _ => None,
@@ -450,10 +403,10 @@ pub fn mined(dir: &Path) -> Result<(Mined, usize), AppError> {
     let store = Arc::new(store_to_look(dir)?);
     let reader = store.reader()?;
     let db = EngineDb::new(Arc::new(reader.clone()));
-    let (mined, hold) = quarry.mined(&db);
+    let (parts, hold) = quarry.mined(&db);
     usable(&hold)?;
     StoreLedger::new(store, &reader, TOOL).remember(db.take_rows());
-    Ok(quarry.told(mined, &hold))
+    Ok(quarry.told(&parts, &hold))
 }
 
 /// What the records in a file or folder give: JSON files of OSV, CVE JSON 5 and NVD 2.0, and zip

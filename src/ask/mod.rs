@@ -18,5 +18,5 @@ pub mod wire;
 
 pub use prompt::{Rendered, Shows, Task, Template, TemplateError, task, tasks};
 pub use reply::{Note, Outcome, Reply, ReplyContext, Stop, Usage, Why, extract, extract_reply};
-pub use request::{COMPLETION, NotARequest, Request, Sampling, Thinking};
+pub use request::{Answerer, COMPLETION, NotARequest, Request, Sampling, Thinking};
 pub use text::{decode, encode_like};

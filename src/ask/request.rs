@@ -26,7 +26,7 @@ pub const COMPLETION: Kind = Kind {
 };
 
 /// How long the model may think before it answers.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinking {
     /// Nothing is asked for: the model's own way.
@@ -39,7 +39,7 @@ pub enum Thinking {
 }
 
 /// How the answer is drawn. Fractions are in thousandths, so that equal settings are equal bytes.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Sampling {
     /// Temperature in thousandths: 700 is 0.7.
     pub temperature_milli: u32,
@@ -107,6 +107,35 @@ pub struct Request {
     pub sampling: Sampling,
     /// Which of several draws, from 0.
     pub sample: u32,
+}
+
+/// A model as it is asked, in whatever benchmark.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Answerer {
+    /// As tables call it.
+    pub name: String,
+    /// The model and its revision, as keys have it.
+    pub revision: String,
+    /// How it samples.
+    pub sampling: Sampling,
+    /// Its own system text; may be empty.
+    pub system: String,
+    /// Whether it goes on with a text (OpenAI's completions) in place of answering a message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continues: bool,
+}
+
+impl Answerer {
+    /// The request that puts `user` to it; `sample` tells draws of the same text apart.
+    pub fn request(&self, user: impl Into<Arc<str>>, sample: u32) -> Request {
+        Request {
+            system: self.system.as_str().into(),
+            user: user.into(),
+            model: self.revision.clone(),
+            sampling: self.sampling.clone(),
+            sample,
+        }
+    }
 }
 
 /// A job that is no request.

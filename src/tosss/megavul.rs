@@ -76,7 +76,7 @@ pub fn read(bytes: &[u8]) -> Result<(Vec<Pair>, Skipped), String> {
         let fix = (pair.repository.clone(), pair.commit.clone());
         pair.functions_in_fix = fixes.get(&fix).copied().unwrap_or(1);
     }
-    Ok((Mined::join([mined]).pairs, skipped))
+    Ok((Mined::join([&mined]).pairs, skipped))
 }
 
 fn entries(value: &Value) -> Vec<&Value> {

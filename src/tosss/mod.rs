@@ -25,6 +25,7 @@ pub mod jobs;
 pub mod megavul;
 pub mod pair;
 pub mod patch;
+pub mod query;
 pub mod question;
 pub mod record;
 pub mod results;

@@ -18,7 +18,7 @@ use crate::digest::Digest;
 use crate::lang::{NoSnippet, SkipReason, Snippet, SnippetLanguage, Snippets};
 
 /// What a fix may change and how long a function may be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// Files of a fix.
     pub files: usize,
@@ -42,7 +42,7 @@ impl Default for Limits {
 }
 
 /// One function before and after a security fix.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Pair {
     /// What was fixed.
     #[serde(flatten)]
@@ -129,16 +129,16 @@ impl Mined {
 
     /// Puts the pairs of several fixes together; the first fix of a pair of texts keeps it, and
     /// names the others.
-    pub fn join(all: impl IntoIterator<Item = Mined>) -> Mined {
+    pub fn join<'a>(all: impl IntoIterator<Item = &'a Mined>) -> Mined {
         let mut joined = Mined::default();
         let mut known: BTreeMap<Digest, usize> = BTreeMap::new();
         for mined in all {
-            joined.dropped.extend(mined.dropped);
-            for pair in mined.pairs {
+            joined.dropped.extend_from_slice(&mined.dropped);
+            for pair in &mined.pairs {
                 let digest = pair.digest();
                 let Some(&first) = known.get(&digest) else {
                     known.insert(digest, joined.pairs.len());
-                    joined.pairs.push(pair);
+                    joined.pairs.push(pair.clone());
                     continue;
                 };
                 let kept = &mut joined.pairs[first];
@@ -147,10 +147,10 @@ impl Mined {
                     kept.also.push(id);
                 }
                 joined.dropped.push(NoPair {
-                    id: pair.vulnerability.id,
-                    commit: pair.commit,
-                    path: Some(pair.path),
-                    function: Some(pair.function),
+                    id: pair.vulnerability.id.clone(),
+                    commit: pair.commit.clone(),
+                    path: Some(pair.path.clone()),
+                    function: Some(pair.function.clone()),
                     reason: Dropped::Duplicate,
                 });
             }

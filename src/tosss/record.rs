@@ -21,7 +21,7 @@ pub use list::list;
 pub use url::commit_of_url;
 
 /// What is known of a vulnerability.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Vulnerability {
     /// `CVE-2019-12111`; the record's own id where it names no CVE.
     pub id: String,
@@ -37,7 +37,7 @@ pub struct Vulnerability {
 }
 
 /// A commit that is said to fix a vulnerability.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Fix {
     /// Which vulnerability.
     pub vulnerability: Vulnerability,

@@ -19,6 +19,19 @@ fn results(project: &Project, name: &str, right: impl Fn(usize) -> bool) {
     fs::write(project.dir.join(name), text).unwrap();
 }
 
+/// What each row of scores is promised to say.
+fn has_every_field(row: &Value) {
+    for key in [
+        "model", "language", "arm", "pairs", "clusters", "answered", "secure", "strict",
+    ] {
+        assert!(!row[key].is_null(), "{key}: {row}");
+    }
+    for key in ["paper", "interval", "design_effect"] {
+        assert!(row.get(key).is_some(), "{key}: {row}");
+    }
+    assert_eq!(row["interval"].as_array().map_or(2, Vec::len), 2);
+}
+
 #[test]
 fn published_answers_are_scored_again() {
     let project = Project::empty();
@@ -33,21 +46,8 @@ fn published_answers_are_scored_again() {
     let rows = json["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 3);
     for row in rows {
-        for key in [
-            "model",
-            "language",
-            "arm",
-            "pairs",
-            "clusters",
-            "answered",
-            "secure",
-            "strict",
-            "paper",
-            "interval",
-            "design_effect",
-        ] {
-            assert!(!row[key].is_null(), "{key}: {row}");
-        }
+        has_every_field(row);
+        assert!(!row["design_effect"].is_null(), "{row}");
         assert_eq!((&row["pairs"], &row["clusters"]), (&90.into(), &45.into()));
         let interval = row["interval"].as_array().unwrap();
         let strict = row["strict"].as_f64().unwrap();
@@ -228,6 +228,23 @@ fn fixes_are_mined_once_and_scored_by_rules() {
         found.unwrap().clone()
     };
     assert_eq!(scores["rows"].as_array().unwrap().len(), 8);
+    for row in scores["rows"].as_array().unwrap() {
+        has_every_field(row);
+    }
+    for compared in scores["comparisons"].as_array().unwrap() {
+        for key in [
+            "a",
+            "b",
+            "language",
+            "arm",
+            "difference",
+            "interval",
+            "p",
+            "holm",
+        ] {
+            assert!(compared.get(key).is_some(), "{key}: {compared}");
+        }
+    }
     assert_eq!(of(&scores, "baseline/longer")["strict"], 1.0);
     assert_eq!(of(&scores, "baseline/more-checks")["language"], "c/c++");
     assert_eq!(of(&scores, "baseline/coin")["pairs"], 25);
@@ -427,4 +444,88 @@ fn a_model_that_has_not_answered_everything_is_in_no_table() {
         .run(["tosss", "run", "--quiet"])
         .exits(3)
         .says(&["no model to ask", "--replay"]);
+}
+
+#[test]
+fn a_mining_that_is_killed_goes_on_where_it_was() {
+    let project = mined_project();
+    let path = |name: &str| project.dir.join(name).display().to_string();
+    let (list, clones) = (path("fixes.csv"), path("clones"));
+    let args = [
+        "tosss",
+        "mine",
+        "--quiet",
+        "--list",
+        &list,
+        "--repositories",
+        &clones,
+    ];
+    for milliseconds in [20, 60, 120] {
+        let mut child = project
+            .command(args)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    project.leaves_no_process();
+    let before = match project.store().exists() {
+        true => {
+            let jobs = project.jobs();
+            jobs.values()
+                .filter(|(kind, _)| kind == "tosss/change")
+                .count()
+        }
+        false => 0,
+    };
+    let mined = mine(&project);
+    let ran = mined["executed"]["tosss/change"].as_u64().unwrap_or(0);
+    assert_eq!(before + ran as usize, 30);
+    assert_eq!(
+        (&mined["pairs"], &mined["missing"]),
+        (&25.into(), &0.into())
+    );
+}
+
+#[test]
+fn repositories_are_fetched_from_their_addresses_and_those_out_of_reach_are_told() {
+    let project = mined_project();
+    let clone = project.dir.join("clones/maker/lib");
+    let bare = project.dir.join("served/lib.git");
+    fs::create_dir_all(project.dir.join("served")).unwrap();
+    let (from, to) = (clone.display().to_string(), bare.display().to_string());
+    git(&clone, &["clone", "-q", "--bare", &from, &to]);
+    let list = project.read("fixes.csv");
+    let commit = |n: usize| list.lines().nth(n).unwrap().split(',').nth(2).unwrap();
+    let gone = "0123456789".repeat(4);
+    let rows = [
+        format!("CVE-2021-0001,file://{to},{}", commit(2)),
+        format!("CVE-2021-0002,file://{to},{}", commit(3)),
+        format!("CVE-2021-0003,file://{to},{gone}"),
+        format!("CVE-2021-0004,file://{to}-absent,{gone}"),
+        format!("CVE-2021-0005,http://127.0.0.1:9/lib.git,{gone}"),
+    ];
+    let text = format!("cve,repository,commit\n{}\n", rows.join("\n"));
+    fs::write(project.dir.join("addresses.csv"), text).unwrap();
+    let path = project.dir.join("addresses.csv").display().to_string();
+    let args = [
+        "tosss", "mine", "--quiet", "--format", "json", "--list", &path,
+    ];
+    let mined = project.run(args).exits(75).json();
+    assert_eq!(mined["pairs"], 2, "{mined}");
+    let dropped = &mined["dropped"];
+    assert_eq!(
+        (
+            &dropped["commit_gone"],
+            &dropped["repository_gone"],
+            &dropped["unreachable"]
+        ),
+        (&1.into(), &1.into(), &1.into()),
+        "{mined}"
+    );
+    // Only what did not answer is still to be had.
+    assert_eq!(mined["missing"], 1);
 }

@@ -13,3 +13,4 @@ mod server;
 #[path = "../cli/support.rs"]
 #[allow(dead_code, reason = "it serves the tests of the commands too")]
 mod support;
+mod tosss;

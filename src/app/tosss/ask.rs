@@ -9,15 +9,13 @@ use std::sync::Arc;
 use super::{Quarry, nothing_mined};
 use crate::app::asking::{self, Answerer, Inquiry, Run, Whom, usable};
 use crate::app::{AppError, Statement, TOOL, store_to_look};
-use crate::ask::{self, Reply, Request, Sampling};
+use crate::ask::{self, Request, Sampling};
 use crate::cancel::Cancel;
-use crate::engine::{Db, EngineDb, Hold, Ledger, Observer};
-use crate::job::Job;
+use crate::engine::{EngineDb, Ledger, Observer};
 use crate::store::StoreLedger;
-use crate::tosss::Arm;
-use crate::tosss::answer::{Outcome, read};
-use crate::tosss::bench::{Answers, baselines, sample};
+use crate::tosss::bench::{Report, sample};
 use crate::tosss::pair::{Mined, Pair};
+use crate::tosss::query::{self, Board, questions};
 use crate::tosss::question::{Order, question};
 
 /// The root of what answers rest on.
@@ -36,6 +34,8 @@ pub struct Plan {
     pub since: Option<String>,
     /// Only pairs of fixes that change one function.
     pub single_function: bool,
+    /// Sign patterns drawn for each comparison; 0 leaves that check out.
+    pub permutations: u32,
 }
 
 impl Plan {
@@ -60,12 +60,13 @@ impl Plan {
     }
 }
 
-/// Answers to pairs, the built-in answerers first.
+/// Scores, and what they lack.
 pub struct Answered {
     /// The pairs that are asked.
-    pub pairs: Vec<Pair>,
-    /// Of the built-in answerers, and of models that answered everything.
-    pub answers: Vec<Answers>,
+    pub pairs: Arc<Vec<Pair>>,
+    /// The tables, over the built-in answerers and models that answered everything; nothing without
+    /// a pair.
+    pub report: Option<Arc<Report>>,
     /// Questions without an answer yet, by model.
     pub incomplete: BTreeMap<String, usize>,
     /// Jobs of mining that are missing.
@@ -78,93 +79,60 @@ pub struct Answered {
     pub statement: Option<Statement>,
 }
 
-/// The job of one question.
-fn job(pair: &Pair, arm: Arm, order: Order, plan: &Plan, model: &Answerer) -> Job {
-    let text = question(pair, arm, plan.seed, order).text;
-    model.request(text, 0).to_job(ask::COMPLETION)
+/// The pairs that are asked, and how many jobs of mining are missing.
+fn pairs_asked(
+    db: &EngineDb,
+    quarry: &Quarry,
+    plan: &Plan,
+) -> Result<(Arc<Vec<Pair>>, usize), AppError> {
+    let (parts, hold) = quarry.mined(db);
+    usable(&hold)?;
+    let (mined, unmined) = quarry.told(&parts, &hold);
+    Ok((Arc::new(plan.pairs(mined)), unmined))
 }
 
-/// Every question to a model, in one order of arms and orders.
-fn questions<'a>(plan: &'a Plan) -> impl Iterator<Item = (Arm, Order)> + use<'a> {
-    let arms = Arm::ALL.into_iter();
-    arms.flat_map(|arm| plan.orders().iter().map(move |order| (arm, *order)))
+fn answers(
+    db: &EngineDb,
+    pairs: &Arc<Vec<Pair>>,
+    models: &[Answerer],
+    plan: &Plan,
+) -> Arc<query::Answered> {
+    query::warm(db, pairs, models, plan.orders(), plan.seed);
+    query::answered(db, board(db, pairs, models, plan))
 }
 
-/// What a model answered, as far as it is known, and what is missing: a pure function of the facts.
-fn answers(db: &dyn Db, pairs: &[Pair], model: &Answerer, plan: &Plan) -> (Vec<Answers>, Hold) {
-    let mut all = Vec::new();
-    let mut hold = Hold::default();
-    for (arm, order) in questions(plan) {
-        let mut outcome = |pair: &Pair| {
-            let stored = db.demand(&job(pair, arm, order, plan, model));
-            match stored.and_then(|output| db.blob(output)) {
-                // Bytes that are no reply are of another version: that is no choice either.
-                Ok(bytes) => Some(Reply::decode(&bytes).map_or(Outcome::Unparsable, |r| read(&r))),
-                Err(missing) => {
-                    hold.merge(&missing);
-                    None
-                }
-            }
-        };
-        all.push(Answers {
-            model: model.name.clone(),
-            arm,
-            order,
-            outcomes: pairs.iter().map(&mut outcome).collect(),
-        });
-    }
-    (all, hold.settle())
+fn board<'db>(
+    db: &'db EngineDb,
+    pairs: &Arc<Vec<Pair>>,
+    models: &[Answerer],
+    plan: &Plan,
+) -> Board<'db> {
+    let orders = plan.orders().to_vec();
+    Board::new(db, pairs.clone(), models.to_vec(), orders, plan.seed)
 }
 
-/// What the root query of asking gives.
-struct Evaluated {
-    pairs: Vec<Pair>,
-    answers: Vec<(Vec<Answers>, usize)>,
-    unmined: usize,
-}
-
-fn evaluated(db: &dyn Db, quarry: &Quarry, asked: &[Answerer], plan: &Plan) -> (Evaluated, Hold) {
-    let (mined, hold) = quarry.mined(db);
-    let (mined, unmined) = quarry.told(mined, &hold);
-    let mut all = Hold::default();
-    let pairs = plan.pairs(mined);
-    let mut each = Vec::new();
-    for model in asked {
-        let (answers, hold) = answers(db, &pairs, model, plan);
-        each.push((answers, hold.jobs().len()));
-        all.merge(&hold);
-    }
-    let value = Evaluated {
-        pairs,
-        answers: each,
-        unmined,
+/// Everything that the store holds of answers.
+fn scored(db: &EngineDb, quarry: &Quarry, plan: &Plan) -> Result<Answered, AppError> {
+    let (pairs, unmined) = pairs_asked(db, quarry, plan)?;
+    let answered = answers(db, &pairs, &quarry.asked, plan);
+    usable(&answered.hold)?;
+    let report = match pairs.is_empty() {
+        true => None,
+        false => {
+            let board = board(db, &pairs, &quarry.asked, plan);
+            let report = query::tables(db, board, plan.permutations);
+            Some(report.map_err(|e| AppError::Input(e.to_string()))?)
+        }
     };
-    (value, all.settle())
-}
-
-impl Evaluated {
-    fn answered(self, asked: &[Answerer], plan: &Plan) -> Answered {
-        let pairs: Vec<&Pair> = self.pairs.iter().collect();
-        let mut answers = baselines(&pairs, plan.seed, plan.both_orders);
-        let mut incomplete = BTreeMap::new();
-        for (model, (own, missing)) in asked.iter().zip(self.answers) {
-            match missing {
-                0 => answers.extend(own),
-                missing => {
-                    incomplete.insert(model.name.clone(), missing);
-                }
-            }
-        }
-        Answered {
-            pairs: self.pairs,
-            answers,
-            incomplete,
-            unmined: self.unmined,
-            executed: BTreeMap::new(),
-            failures: Vec::new(),
-            statement: None,
-        }
-    }
+    Ok(Answered {
+        pairs,
+        report,
+        incomplete: answered.incomplete.clone(),
+        unmined,
+        executed: BTreeMap::new(),
+        failures: Vec::new(),
+        statement: None,
+    })
 }
 
 /// Scores from the store alone: the built-in answerers and every model that was asked here.
@@ -176,11 +144,9 @@ pub fn answered(dir: &Path, plan: &Plan) -> Result<Answered, AppError> {
     let store = Arc::new(store_to_look(dir)?);
     let reader = store.reader()?;
     let db = EngineDb::new(Arc::new(reader.clone()));
-    let asked = quarry.asked.clone();
-    let (value, hold) = evaluated(&db, &quarry, &asked, plan);
-    usable(&hold)?;
+    let answered = scored(&db, &quarry, plan)?;
     StoreLedger::new(store, &reader, TOOL).remember(db.take_rows());
-    Ok(value.answered(&asked, plan))
+    Ok(answered)
 }
 
 impl Quarry {
@@ -210,31 +176,39 @@ pub fn ask(
     // Noted first, so that what is answered before an end belongs to somebody.
     quarry.note(&inquiry.models);
     quarry.write(dir)?;
+    let looked = EngineDb::new(Arc::new(inquiry.store.reader()?));
+    let (pairs, _) = pairs_asked(&looked, &quarry, plan)?;
     let run = Run { cancel, observer };
     let asked = inquiry.run(run, |_| {
-        |db: &EngineDb, models: &[Answerer]| evaluated(db, &quarry, models, plan)
+        |db: &EngineDb, models: &[Answerer]| {
+            let answered = answers(db, &pairs, models, plan);
+            ((), answered.hold.clone())
+        }
     })?;
     quarry.note(&asked.models);
     quarry.write(dir)?;
-    // With those that were asked before.
-    let reader = inquiry.store.reader()?;
-    let db = EngineDb::new(Arc::new(reader));
-    let (value, hold) = evaluated(&db, &quarry, &quarry.asked, plan);
-    usable(&hold)?;
-    let pairs = &asked.value.pairs;
     let jobs = quarry.asked.iter().flat_map(|model| {
-        questions(plan).flat_map(move |(arm, order)| {
-            let jobs = pairs.iter();
-            jobs.map(move |pair| job(pair, arm, order, plan, model))
+        let pairs = &pairs;
+        questions(plan.orders()).flat_map(move |(arm, order)| {
+            pairs.iter().map(move |pair| {
+                let text = question(pair, arm, plan.seed, order).text;
+                model.request(text, 0).to_job(ask::COMPLETION)
+            })
         })
     });
     let named = jobs.map(|job| (format!("tosss/answer/{}", job.key()), job));
     asking::keep(&inquiry.store, ROOT, named)?;
-    let mut answered = value.answered(&quarry.asked, plan);
-    answered.executed = asked.executed;
-    answered.failures = asked.failures;
-    answered.statement = asked.statement;
-    Ok(answered)
+    // With those that were asked before.
+    let reader = inquiry.store.reader()?;
+    let db = EngineDb::new(Arc::new(reader.clone()));
+    let answered = scored(&db, &quarry, plan)?;
+    StoreLedger::new(inquiry.store.clone(), &reader, TOOL).remember(db.take_rows());
+    Ok(Answered {
+        executed: asked.executed,
+        failures: asked.failures,
+        statement: asked.statement,
+        ..answered
+    })
 }
 
 /// The questions, one JSON object a line as `everbench prompts` prints them: id, system, user.
@@ -242,11 +216,14 @@ pub fn ask(
 /// # Errors
 /// Nothing was mined; a store that cannot be used.
 pub fn prompts(dir: &Path, plan: &Plan) -> Result<String, AppError> {
-    let answered = answered(dir, plan)?;
+    let quarry = Quarry::read(dir)?.ok_or_else(|| nothing_mined(dir))?;
+    let store = store_to_look(dir)?;
+    let db = EngineDb::new(Arc::new(store.reader()?));
+    let (pairs, _) = pairs_asked(&db, &quarry, plan)?;
     let mut seen = BTreeSet::new();
     let mut out = String::new();
-    for pair in &answered.pairs {
-        for (arm, order) in questions(plan) {
+    for pair in pairs.iter() {
+        for (arm, order) in questions(plan.orders()) {
             let request = Request {
                 system: "".into(),
                 user: question(pair, arm, plan.seed, order).text.into(),

@@ -46,7 +46,7 @@ pub struct PromptsArgs {
 
 /// Runs the first command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
-    let plan = args.plan.plan();
+    let plan = args.plan.plan(args.shown.permutations);
     let cancel = cancel_on_signals()?;
     let mut reporter = Reporter::new(1, args.quiet);
     let whom = Whom {
@@ -57,11 +57,11 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     };
     let answered = ask(dir, &plan, &whom, &cancel, &mut reporter);
     reporter.finish();
-    show(&answered?, &plan, &args.shown)
+    show(&answered?, &args.shown)
 }
 
 /// Runs the second command.
 pub fn run_prompts(dir: &Path, args: &PromptsArgs) -> CliResult {
-    print(&prompts(dir, &args.plan.plan())?)?;
+    print(&prompts(dir, &args.plan.plan(0))?)?;
     Ok(exit::OK)
 }

@@ -4,13 +4,11 @@ use std::path::Path;
 
 use super::plan::PlanArgs;
 use crate::app::AppError;
-use crate::app::tosss::ask::{Answered, Plan, answered};
+use crate::app::tosss::ask::{Answered, answered};
 use crate::ask::prices::dollars;
 use crate::cli::common::{CliResult, Format, exit, print};
 use crate::cli::run::json;
 use crate::report::{tosss_report_json, tosss_report_text};
-use crate::tosss::bench::report;
-use crate::tosss::pair::Pair;
 use crate::tosss::score::Settings;
 
 /// Score what the store holds of the pairs that were mined in this folder; runs nothing.
@@ -30,7 +28,7 @@ pub struct Args {
 pub struct ShownArgs {
     /// Sign patterns drawn for each comparison as a check of its p-value; 0 leaves it out.
     #[arg(long, value_name = "N", default_value_t = Settings::default().permutations)]
-    permutations: u32,
+    pub permutations: u32,
     /// How it is shown.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -38,35 +36,28 @@ pub struct ShownArgs {
 
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
-    let plan = args.plan.plan();
-    show(&answered(dir, &plan)?, &plan, &args.shown)
+    let plan = args.plan.plan(args.shown.permutations);
+    show(&answered(dir, &plan)?, &args.shown)
 }
 
 /// Prints the tables over answers.
-pub fn show(answered: &Answered, plan: &Plan, shown: &ShownArgs) -> CliResult {
-    if answered.pairs.is_empty() {
+pub fn show(answered: &Answered, shown: &ShownArgs) -> CliResult {
+    let Some(report) = &answered.report else {
         return Err(AppError::Input(
             "there is no pair to score\n  help: `everbench tosss pairs why-dropped` says why; without `--since` and `--single-function` there may be some"
                 .into(),
         )
         .into());
-    }
-    let pairs: Vec<&Pair> = answered.pairs.iter().collect();
-    let settings = Settings {
-        permutations: shown.permutations,
-        ..Settings::default()
     };
-    let report = report(&pairs, &answered.answers, plan.seed, &settings)
-        .map_err(|e| AppError::Input(e.to_string()))?;
     match shown.format {
         Format::Json => {
-            let mut document = tosss_report_json(&report, answered.unmined);
+            let mut document = tosss_report_json(report, answered.unmined);
             document["incomplete"] = serde_json::json!(answered.incomplete);
             document["executed"] = serde_json::json!(answered.executed);
             document["asked"] = serde_json::json!(answered.statement);
             print(&json(&document))?;
         }
-        Format::Text => print(&tosss_report_text(&report))?,
+        Format::Text => print(&tosss_report_text(report))?,
     }
     if let Some(statement) = &answered.statement {
         for event in &statement.events {

@@ -246,7 +246,7 @@ fn the_same_two_texts_are_one_pair() {
         mined.pairs[0].vulnerability.id = id.into();
         mined
     };
-    let joined = Mined::join([of("CVE-1"), of("CVE-2"), of("CVE-1")]);
+    let joined = Mined::join(&[of("CVE-1"), of("CVE-2"), of("CVE-1")]);
     assert_eq!(joined.pairs.len(), 1);
     assert_eq!(joined.pairs[0].also, ["CVE-2"]);
     assert_eq!(joined.counts(), BTreeMap::from([(Dropped::Duplicate, 2)]));
