@@ -39,13 +39,18 @@ fn repository(folder: &Path, family: &str, files: usize) {
         let body: String = (0..14)
             .map(|line| {
                 let at = 10 + 4 * line;
-                format!(
-                    "    {} = {}({}, {})\n",
-                    word(at),
-                    word(at + 1),
-                    word(1),
-                    word(at + 2)
-                )
+                let (a, b, c, d) = (word(at), word(at + 1), word(1), word(at + 2));
+                // Files differ in more than names: those are one to whoever looks for clones.
+                let shape =
+                    name("shape", file * 100 + line).len() * 7 + file * 5 + line * (file + 3);
+                match (shape ^ (file * line)) % 6 {
+                    0 => format!("    {a} = {b}({c}, {d})\n"),
+                    1 => format!("    {a} = {c} + {b} * {d}\n"),
+                    2 => format!("    {a} = [{b}, {c}, {d}]\n"),
+                    3 => format!("    {a}[{c}] = {b}.{d}\n"),
+                    4 => format!("    assert {c} in {b}, {a} - {d}\n"),
+                    _ => format!("    {c}.{a}({b} or not {d})\n"),
+                }
             })
             .collect();
         let function = |copy: &str| {
@@ -161,7 +166,6 @@ fn verdict<'a>(document: &'a Value, model: &str, repository: usize) -> &'a Value
 }
 
 #[test]
-#[ignore = "written when there was no time left to run it: run it, mend it, and take this line away"]
 fn who_has_seen_a_repository_is_found_out_and_nobody_is_asked_twice() {
     let (project, server) = set_up();
     let document = tested(&project);
@@ -219,7 +223,6 @@ fn who_has_seen_a_repository_is_found_out_and_nobody_is_asked_twice() {
 }
 
 #[test]
-#[ignore = "written when there was no time left to run it: run it, mend it, and take this line away"]
 fn models_that_do_not_try_get_no_verdict_and_their_answers_are_counted() {
     let (project, server) = set_up();
     let ids = ["refuses", "talks", "echoes", "silent"];
@@ -236,7 +239,6 @@ fn models_that_do_not_try_get_no_verdict_and_their_answers_are_counted() {
 }
 
 #[test]
-#[ignore = "written when there was no time left to run it: run it, mend it, and take this line away"]
 fn what_is_missing_is_said() {
     let project = Project::empty();
     let run = |args: &[&str]| {

@@ -36,8 +36,16 @@ fn id(text: &str) -> Option<String> {
 /// An address as all readers write it, so that one repository has one name.
 pub(super) fn repository(address: &str) -> String {
     let address = address.trim().trim_end_matches('/');
-    let https = address
-        .replacen("http://", "https://", 1)
+    // What is on a port of its own, as on this machine, has no second address.
+    let host = address
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split('/').next());
+    let named = host.is_none_or(|host| !host.contains(':'));
+    let https = match named {
+        true => address.replacen("http://", "https://", 1),
+        false => address.to_string(),
+    };
+    let https = https
         .replacen("git+https://", "https://", 1)
         .replacen("git@github.com:", "https://github.com/", 1)
         .replacen("git://github.com/", "https://github.com/", 1);
