@@ -304,7 +304,7 @@ fn begins_with_any(text: &str, starts: &[&str]) -> bool {
             .strip_prefix(*word)
             .is_some_and(|rest| !rest.starts_with(is_word))
     };
-    starts.iter().any(|word| begins(&word))
+    starts.iter().any(begins)
 }
 
 /// The text after thinking.

@@ -132,13 +132,13 @@ fn forests(
 ) -> Vec<Vec<u32>> {
     let (li, lj) = (left.leftmost[i], right.leftmost[j]);
     let (m, n) = (i - li + 2, j - lj + 2);
-    let mut forest = vec![vec![0_u32; n]; m];
-    for p in 1..m {
-        forest[p][0] = p as u32;
-    }
-    for q in 1..n {
-        forest[0][q] = q as u32;
-    }
+    // To nothing from p nodes takes p deletions, and as many insertions the other way.
+    let row = |p: usize| {
+        (0..n)
+            .map(|q| if p == 0 { q as u32 } else { p as u32 })
+            .collect()
+    };
+    let mut forest: Vec<Vec<u32>> = (0..m).map(row).collect();
     for p in 1..m {
         for q in 1..n {
             let (at, to) = (li + p - 1, lj + q - 1);

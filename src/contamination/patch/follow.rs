@@ -108,7 +108,7 @@ pub fn walk<E>(
 struct Follower<'a, E> {
     site: &'a Site,
     index: &'a Index,
-    blobs: &'a mut dyn FnMut(&str) -> Result<Option<Arc<[u8]>>, E>,
+    blobs: Blobs<'a, E>,
     touching: usize,
     /// The last text in which something was seen, and the bytes of the function there.
     known: Option<(Seen, Vec<u8>)>,

@@ -260,11 +260,7 @@ impl<'a> Source<'a> {
     fn comment_at(&self, text: &[u8], at: usize) -> Option<usize> {
         let rest = &text[at..];
         let line_end = || at + rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
-        let hash = self.language.is_some_and(|l| l.name() == "python");
-        if self.language.is_none() {
-            return None;
-        }
-        if hash {
+        if self.language?.name() == "python" {
             return (rest[0] == b'#').then(line_end);
         }
         if rest.starts_with(b"//") {

@@ -183,11 +183,11 @@ fn bugs_in_py(files: &BTreeMap<String, Vec<u8>>) -> Benchmark {
 
 /// The value of a line `name="value"`.
 fn setting(text: &str, name: &str) -> Option<String> {
-    let values = text.lines().filter_map(|line| {
+    let mut values = text.lines().filter_map(|line| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == name).then(|| value.trim().trim_matches('"').to_string())
     });
-    values.filter(|value| !value.is_empty()).last()
+    values.rfind(|value| !value.is_empty())
 }
 
 #[cfg(test)]
