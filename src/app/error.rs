@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 use crate::config::{self};
-use crate::engine::{Broken, DriveError, Failure, Hold};
+use crate::engine::{Broken, DriveError, Failure, Hold, Whose};
 use crate::exec::NoSandbox;
 use crate::exec::answer::ReplayError;
 use crate::exec::libclang::NoLibclang;
@@ -24,6 +24,14 @@ pub enum AppError {
     #[error("{what}\n  help: {help}")]
     Broken {
         /// What is wrong.
+        what: String,
+        /// The way out.
+        help: String,
+    },
+    /// The store was found damaged in the middle of an evaluation.
+    #[error("{what}\n  help: {help}")]
+    Damaged {
+        /// What cannot be read.
         what: String,
         /// The way out.
         help: String,
@@ -101,10 +109,11 @@ pub(super) fn fault_of(hold: &Hold) -> Result<(), AppError> {
 }
 
 /// A fault as an error of the command.
-pub(super) fn broken(fault: &Broken) -> AppError {
-    AppError::Broken {
-        what: fault.what.clone(),
-        help: fault.help.clone(),
+pub fn broken(fault: &Broken) -> AppError {
+    let (what, help) = (fault.what.clone(), fault.help.clone());
+    match fault.whose {
+        Whose::Store => AppError::Damaged { what, help },
+        Whose::Project | Whose::Request => AppError::Broken { what, help },
     }
 }
 

@@ -68,7 +68,7 @@ pub use audit::Audited;
 pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
 pub use carry::{AUDITED, Carry};
 pub use check::{Checked, Checks};
-pub use error::{AppError, failure_error};
+pub use error::{AppError, broken, failure_error};
 pub use fetch::Fetched;
 pub use forecast::{
     Asking, BrokenForecast, Forecast, Group, ModelForecast, SubjectForecast, Tokens,

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 
-use crate::app::{AUDITED, AppError, Carry, Environment, Options};
+use crate::app::{AUDITED, AppError, Carry, Environment, Options, broken};
 use crate::cancel::Cancel;
 use crate::engine::{DriveError, Hold};
 use crate::oss::inputs::Scoring;
@@ -70,7 +70,7 @@ pub fn code_of(e: &AppError) -> u8 {
         AppError::Store(StoreError::Locked { .. }) => exit::INCOMPLETE,
         AppError::Store(StoreError::Full { .. } | StoreError::Io { .. })
         | AppError::Drive(DriveError::Store(_)) => exit::ENVIRONMENT,
-        AppError::Store(_) => exit::INPUT,
+        AppError::Damaged { .. } | AppError::Store(_) => exit::INPUT,
         AppError::Drive(_) => exit::FAULT,
     }
 }
@@ -79,10 +79,7 @@ pub fn code_of(e: &AppError) -> u8 {
 /// `otherwise` says that the last run was asked for something else.
 pub fn held(hold: &Hold, otherwise: Option<&str>) -> AppError {
     if let Some(fault) = hold.faults().first() {
-        return AppError::Broken {
-            what: fault.what.clone(),
-            help: fault.help.clone(),
-        };
+        return broken(fault);
     }
     if let Some(digest) = hold.corrupt_blobs().first() {
         return AppError::Environment(format!(

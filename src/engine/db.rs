@@ -150,7 +150,7 @@ impl EngineDb {
 }
 
 fn unreadable(e: &FactsError) -> Hold {
-    Hold::broken(
+    Hold::unreadable(
         format!("the store cannot be read: {e}"),
         "run `everbench store verify` to see what is damaged",
     )

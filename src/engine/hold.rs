@@ -11,8 +11,19 @@ pub struct Broken {
     pub what: String,
     /// What the user can do about it.
     pub help: String,
-    /// Whether it is the unchanged project that is at fault: another commit of it may be whole.
-    pub baseline: bool,
+    /// What is at fault.
+    pub whose: Whose,
+}
+
+/// Whose fault it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Whose {
+    /// The unchanged project's: another commit of it may be whole.
+    Project,
+    /// The store's: its index cannot be read.
+    Store,
+    /// That of what was asked for or given: a manifest, a template, a choice.
+    Request,
 }
 
 /// What stands between a query and its value: jobs to run, corrupt blobs to replace, faults. Parts
@@ -48,7 +59,7 @@ impl Hold {
             broken: vec![Broken {
                 what: what.into(),
                 help: help.into(),
-                baseline: false,
+                whose: Whose::Request,
             }],
             ..Hold::default()
         }
@@ -56,19 +67,27 @@ impl Hold {
 
     /// One fault of the unchanged project.
     pub fn baseline_broken(what: impl Into<String>, help: impl Into<String>) -> Self {
-        let mut hold = Hold::broken(what, help);
-        hold.broken
-            .iter_mut()
-            .for_each(|fault| fault.baseline = true);
-        hold
+        Hold::broken(what, help).of(Whose::Project)
+    }
+
+    /// A store that cannot be read.
+    pub fn unreadable(what: impl Into<String>, help: impl Into<String>) -> Self {
+        Hold::broken(what, help).of(Whose::Store)
+    }
+
+    fn of(mut self, whose: Whose) -> Self {
+        self.broken.iter_mut().for_each(|fault| fault.whose = whose);
+        self
     }
 
     /// If the unchanged project is at fault: without those faults and without the jobs, which cannot
     /// help. Others go on.
     #[must_use]
     pub fn set_aside(mut self) -> Self {
-        let (baseline, others): (Vec<Broken>, _) =
-            self.broken.into_iter().partition(|f| f.baseline);
+        let (baseline, others): (Vec<Broken>, _) = self
+            .broken
+            .into_iter()
+            .partition(|f| f.whose == Whose::Project);
         if !baseline.is_empty() {
             self.missing.clear();
         }

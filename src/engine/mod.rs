@@ -23,7 +23,7 @@ mod service;
 
 pub use db::{Db, EngineDb, Facts, FactsError, Slot};
 pub use driver::{Done, DriveError, Driven, Driver, Ledger, Observer, Progress, Tally, Tried};
-pub use hold::{Broken, Hold, fold};
+pub use hold::{Broken, Hold, Whose, fold};
 pub use registry::{Absent, Context, Executor, Failure, Output, Registered, Registry, Runs, Spent};
 pub use service::{Order, Service};
 

@@ -465,7 +465,11 @@ pub fn verify_release(
                 }
             }
             Ok(None) => {}
-            Err(AppError::Broken { what, .. } | AppError::Input(what)) => {
+            Err(
+                AppError::Broken { what, .. }
+                | AppError::Damaged { what, .. }
+                | AppError::Input(what),
+            ) => {
                 verified.faults.push(whole(name, what));
             }
             Err(AppError::Store(e)) => verified.faults.push(whole(name, damage(e)?)),
