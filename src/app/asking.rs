@@ -27,9 +27,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::drive::quarantined;
-use super::error::fault_of;
+use super::error::{fault_of, lost};
 use super::models::StoreNotes;
-use super::project::{Options, cores};
+use super::project::{Answering, Options, cores};
 use super::stored::store_to_fill;
 use super::{App, AppError, Environment, Statement, TOOL, store_to_look};
 pub use crate::ask::Answerer;
@@ -203,18 +203,48 @@ impl Inquiry {
     /// # Errors
     /// No model to ask, files or a store that cannot be used.
     pub fn open(dir: &Path, whom: &Whom) -> Result<Inquiry, AppError> {
-        let (models, service, store) = match whom.replays.is_empty() {
+        Ok(Inquiry::of(match whom.replays.is_empty() {
             true => of_project(dir, whom)?,
             false => of_recordings(dir, &whom.replays)?,
-        };
+        }))
+    }
+
+    /// The same with one model of the project file that gives vectors.
+    ///
+    /// # Errors
+    /// There is no such model; files or a store that cannot be used.
+    pub fn with_embedder(dir: &Path, name: &str, options: &Options) -> Result<Inquiry, AppError> {
+        if !dir.join(config::FILE).exists() {
+            return Err(AppError::Input(format!(
+                "there is no {} in {}\n  help: `--embedder` names one of its models: `[[model]]` with `api = \"openai-embeddings\"`",
+                config::FILE,
+                dir.display()
+            )));
+        }
+        let app = App::open_to_run(dir)?;
+        let one = app.embedder(name)?;
+        let models = answerers(std::slice::from_ref(&one));
+        let service = app.asks(&[one], options)?;
+        Ok(Inquiry::of((models, service, app.store.clone())))
+    }
+
+    /// The same for a query that asks nobody.
+    ///
+    /// # Errors
+    /// A store that cannot be used.
+    pub fn without_models(dir: &Path) -> Result<Inquiry, AppError> {
+        of_recordings(dir, &[]).map(Inquiry::of)
+    }
+
+    fn of((models, service, store): Found) -> Inquiry {
         let mut registry = Registry::default();
         registry.add_service(COMPLETION, service.clone());
-        Ok(Inquiry {
+        Inquiry {
             models,
             registry,
             store,
             service,
-        })
+        }
     }
 
     /// Evaluates a query until it lacks nothing that can be had. `make` gives the query for a fresh
@@ -326,18 +356,7 @@ fn of_project(dir: &Path, whom: &Whom) -> Result<Found, AppError> {
     let mut answering = app.answering(&whom.models)?;
     // Calibration models edit functions: there is nothing to edit here.
     answering.retain(|one| one.spec.answers.asked().is_some());
-    let models = answering.iter().filter_map(|one| {
-        let (revision, sampling, system) = one.spec.answers.asked()?;
-        let api = one.remote.as_ref().map(|remote| remote.shape.api);
-        Some(Answerer {
-            name: one.spec.name.clone(),
-            revision: revision.to_string(),
-            sampling: sampling.clone(),
-            system: system.to_string(),
-            continues: api == Some(Api::OpenaiCompletions),
-        })
-    });
-    let models: Vec<Answerer> = models.collect();
+    let models = answerers(&answering);
     if models.is_empty() {
         return Err(AppError::Input(
             "no model of this project answers questions: calibration models only edit functions"
@@ -351,6 +370,21 @@ fn of_project(dir: &Path, whom: &Whom) -> Result<Found, AppError> {
     };
     let service = app.asks(&answering, &options)?;
     Ok((models, service, app.store.clone()))
+}
+
+fn answerers(answering: &[Answering]) -> Vec<Answerer> {
+    let one = |one: &Answering| {
+        let (revision, sampling, system) = one.spec.answers.asked()?;
+        let api = one.remote.as_ref().map(|remote| remote.shape.api);
+        Some(Answerer {
+            name: one.spec.name.clone(),
+            revision: revision.to_string(),
+            sampling: sampling.clone(),
+            system: system.to_string(),
+            continues: api == Some(Api::OpenaiCompletions),
+        })
+    };
+    answering.iter().filter_map(one).collect()
 }
 
 /// Lists the outputs that these jobs have, each under its id, as `root` of what stays in the store;
@@ -386,9 +420,10 @@ pub fn keep(
 /// Those.
 pub fn usable(hold: &Hold) -> Result<(), AppError> {
     if let Some(digest) = hold.corrupt_blobs().first() {
-        return Err(AppError::Environment(format!(
-            "blob {digest} is damaged or gone from the store\n  help: `everbench store verify` says what else is damaged"
-        )));
+        return Err(lost(
+            digest,
+            "`everbench store verify` says what else is damaged",
+        ));
     }
     fault_of(hold)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::board::{Bench, Board, Evaluation, Plan, World, boards};
-use super::error::{failure_error, fault_of};
+use super::error::{failure_error, fault_of, lost};
 use super::models::follow;
 use super::project::{Answering, Options, cores};
 use super::sources::adoption;
@@ -364,9 +364,10 @@ pub(super) fn quarantined(store: &Store, digests: &[Digest]) -> Result<(), AppEr
         taken += store.quarantine(digest)?.len();
     }
     match (taken, digests.first()) {
-        (0, Some(digest)) => Err(AppError::Environment(format!(
-            "blob {digest} is corrupt or missing, and no stored job gives it\n  help: run `everbench store verify`"
-        ))),
+        (0, Some(digest)) => Err(lost(
+            digest,
+            "no stored job gives it: `everbench store verify` says what is damaged",
+        )),
         _ => Ok(()),
     }
 }

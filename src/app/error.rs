@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 use crate::config::{self};
+use crate::digest::Digest;
 use crate::engine::{Broken, DriveError, Failure, Hold, Whose};
 use crate::exec::NoSandbox;
 use crate::exec::answer::ReplayError;
@@ -117,6 +118,18 @@ pub fn broken(fault: &Broken) -> AppError {
     }
 }
 
+/// A blob that is needed is not what it was, or gone.
+pub fn lost(digest: &Digest, help: &str) -> AppError {
+    AppError::Damaged {
+        what: format!("blob {digest} is damaged or gone from the store"),
+        help: help.to_string(),
+    }
+}
+
+/// What is said where a run makes the blob again.
+pub const MADE_AGAIN: &str =
+    "`everbench run` makes it again; `everbench store verify` says what else is damaged";
+
 /// A failure as an error of the command.
 pub fn failure_error(failure: &Failure) -> AppError {
     match failure {
@@ -132,9 +145,10 @@ pub fn failure_error(failure: &Failure) -> AppError {
 pub(super) fn unusable(hold: Hold) -> AppError {
     match fault_of(&hold) {
         Err(fault) => fault,
-        Ok(()) => AppError::Environment(
-            "a blob is damaged or gone from the store\n  help: `everbench run` makes it again; `everbench store verify` says what else is damaged".into(),
-        ),
+        Ok(()) => match hold.corrupt_blobs().first() {
+            Some(digest) => lost(digest, MADE_AGAIN),
+            None => nothing_stored(),
+        },
     }
 }
 

@@ -38,6 +38,7 @@ mod carry;
 mod check;
 pub mod corpus;
 mod drive;
+pub mod embedding;
 mod error;
 mod extractors;
 mod fetch;
@@ -56,10 +57,12 @@ mod retract;
 mod rollover;
 mod roster;
 mod sources;
+pub mod stages;
 mod stored;
 mod subjects;
 mod sync;
 pub mod tosss;
+pub mod trial;
 mod upstream;
 mod why;
 
@@ -68,7 +71,7 @@ pub use audit::Audited;
 pub use board::{Bench, Board, Evaluation, RowResult, SubjectBoard, World, board, boards};
 pub use carry::{AUDITED, Carry};
 pub use check::{Checked, Checks};
-pub use error::{AppError, broken, failure_error};
+pub use error::{AppError, MADE_AGAIN, broken, failure_error, lost};
 pub use fetch::Fetched;
 pub use forecast::{
     Asking, BrokenForecast, Forecast, Group, ModelForecast, SubjectForecast, Tokens,

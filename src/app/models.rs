@@ -87,8 +87,41 @@ impl From<ModelsError> for AppError {
 
 impl App {
     /// The models called by `only` (all when there is no name), over HTTP under the revision that
-    /// answered last.
+    /// answered last. Those that give vectors answer nothing, and are not among them.
+    ///
+    /// # Errors
+    /// No model of a name, or one that gives vectors.
     pub(super) fn answering(&self, only: &[String]) -> Result<Vec<Answering>, AppError> {
+        let mut all = self.under_their_revisions(only)?;
+        if let Some(one) = all.iter().find(|one| one.embeds() && !only.is_empty()) {
+            return Err(AppError::Input(format!(
+                "`{}` gives vectors and answers no question\n  help: `--embedder` takes it; name another model",
+                one.spec.name
+            )));
+        }
+        all.retain(|one| !one.embeds());
+        Ok(all)
+    }
+
+    /// The model of this name, which gives vectors.
+    ///
+    /// # Errors
+    /// There is none, or it answers questions.
+    pub(super) fn embedder(&self, name: &str) -> Result<Answering, AppError> {
+        let found = self.under_their_revisions(&[name.to_string()])?;
+        let found = found.into_iter().find(Answering::embeds);
+        found.ok_or_else(|| {
+            AppError::Input(format!(
+                "`{name}` gives no vectors\n  help: a model with `api = \"openai-embeddings\"` does"
+            ))
+        })
+    }
+
+    /// The models called by `only` (all when there is no name), those that give vectors among them.
+    pub(super) fn under_their_revisions(
+        &self,
+        only: &[String],
+    ) -> Result<Vec<Answering>, AppError> {
         let mut all = models(&self.project, only)?;
         let notes = StoreNotes(self.store.clone());
         for one in &mut all {

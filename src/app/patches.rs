@@ -100,6 +100,10 @@ pub struct Question {
 pub struct Found {
     /// For each instance in the benchmark's order what is said of it; nothing while a job is missing.
     pub told: Vec<Option<Told>>,
+    /// Where the clones of repositories are.
+    pub places: BTreeMap<String, PathBuf>,
+    /// The commit that each one's default branch is at.
+    pub tips: BTreeMap<String, String>,
     /// Jobs that were run, by kind.
     pub executed: BTreeMap<String, u64>,
     /// Jobs that are missing.
@@ -167,9 +171,20 @@ fn clones(benchmark: &Benchmark, repositories: &Path) -> Result<Clones, AppError
     Ok(clones)
 }
 
+/// Where the clones of a benchmark's repositories are, as far as they can be had.
+///
+/// # Errors
+/// A list of clones that cannot be read.
+pub fn places(
+    benchmark: &Benchmark,
+    repositories: &Path,
+) -> Result<BTreeMap<String, PathBuf>, AppError> {
+    clones(benchmark, repositories).map(|clones| clones.places)
+}
+
 /// Lines that were read, by the digests of their encodings.
 #[derive(Default)]
-struct Lookup(Mutex<HashMap<Digest, Arc<Line>>>);
+pub(super) struct Lookup(Mutex<HashMap<Digest, Arc<Line>>>);
 
 impl Lookup {
     fn line(&self, db: &dyn Db, digest: Digest) -> Result<Arc<Line>, Hold> {
@@ -184,31 +199,25 @@ impl Lookup {
     }
 }
 
-fn unreadable(error: &dyn std::fmt::Display) -> Hold {
+pub(super) fn unreadable(error: &dyn std::fmt::Display) -> Hold {
     Hold::broken(
         format!("what a history gave cannot be read: {error}"),
         "another version of this program wrote it: begin in a fresh folder",
     )
 }
 
-/// What is known of one instance, or the job that is missing.
-fn known(
+/// What is known of one instance, or the job that is missing: the line, the walk, and its digest.
+pub(super) fn known(
     db: &dyn Db,
     lookup: &Lookup,
     instance: &Instance,
     tip: &str,
-) -> Result<(Arc<Line>, Walk), Hold> {
+) -> Result<(Arc<Line>, Walk, Digest), Hold> {
     let output = db.demand(&line(&instance.repository, tip, RENAME_LIMIT))?;
-    let job = walk(
-        &instance.repository,
-        output,
-        tip,
-        &instance.base,
-        &instance.patch,
-    );
+    let job = walk(instance, output, tip);
     let walked = db.demand(&job)?;
     let walk = Walk::decode(&db.blob(walked)?).map_err(|e| unreadable(&e))?;
-    Ok((lookup.line(db, output)?, walk))
+    Ok((lookup.line(db, output)?, walk, walked))
 }
 
 /// Finds out of each instance of a benchmark whether its patch was there, running what is missing.
@@ -277,7 +286,7 @@ pub fn patches(
         };
         all.push(match one {
             None => gone(&clones.gone[&instance.repository]),
-            Some(Ok((line, walk))) => {
+            Some(Ok((line, walk, _))) => {
                 Some(told(&walk, &line, &question.window, &question.thresholds))
             }
             Some(Err(hold)) => {
@@ -295,6 +304,8 @@ pub fn patches(
     keep(&store, benchmark, entries)?;
     Ok(Found {
         told: all,
+        places: clones.places,
+        tips: clones.tips,
         executed: driven
             .executed
             .iter()
@@ -308,13 +319,7 @@ pub fn patches(
 /// Whether the facts of an instance are there; decoding them waits until all are.
 fn ready(db: &dyn Db, instance: &Instance, tip: &str) -> Result<(), Hold> {
     let output = db.demand(&line(&instance.repository, tip, RENAME_LIMIT))?;
-    let job = walk(
-        &instance.repository,
-        output,
-        tip,
-        &instance.base,
-        &instance.patch,
-    );
+    let job = walk(instance, output, tip);
     db.demand(&job).map(|_| ())
 }
 
@@ -330,13 +335,7 @@ fn list(
         return;
     };
     entries.insert(format!("line/{}", instance.repository), (job, output));
-    let job = walk(
-        &instance.repository,
-        output,
-        tip,
-        &instance.base,
-        &instance.patch,
-    );
+    let job = walk(instance, output, tip);
     if let Ok(walked) = db.demand(&job) {
         entries.insert(format!("walk/{}", instance.id), (job, walked));
     }

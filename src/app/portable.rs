@@ -14,7 +14,7 @@ use crate::store::{Exported, ImportOptions, Imported, Store, StoreError};
 use crate::tosss;
 
 /// Every kind whose outputs are kept.
-pub(super) const KINDS: [Kind; 18] = [
+pub(super) const KINDS: [Kind; 20] = [
     ask::COMPLETION,
     case::CALIBRATION,
     artifact::SOURCE,
@@ -32,6 +32,8 @@ pub(super) const KINDS: [Kind; 18] = [
     tosss::jobs::PATCHES,
     patch::jobs::LINE,
     patch::jobs::WALK,
+    patch::jobs::TEXTS,
+    patch::jobs::PLANTED,
     RELEASE,
 ];
 

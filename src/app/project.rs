@@ -229,6 +229,13 @@ pub(super) struct Answering {
     pub(super) remote: Option<Arc<RemoteModel>>,
 }
 
+impl Answering {
+    /// Whether it gives vectors, and answers no question.
+    pub(super) fn embeds(&self) -> bool {
+        self.remote.as_ref().is_some_and(|r| r.shape.api.embeds())
+    }
+}
+
 pub(super) fn models(project: &Project, only: &[String]) -> Result<Vec<Answering>, AppError> {
     for name in only {
         if !project.config.models.iter().any(|m| m.name == *name) {

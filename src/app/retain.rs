@@ -67,6 +67,8 @@ fn classes(keep: &KeepConfig) -> [Class<'static>; 5] {
                     artifact::SOURCE.name,
                     patch::jobs::LINE.name,
                     patch::jobs::WALK.name,
+                    patch::jobs::TEXTS.name,
+                    patch::jobs::PLANTED.name,
                 ]
             },
             keep.sources,

@@ -256,7 +256,7 @@ impl App {
     /// There is no such model, or it is none over HTTP; its key cannot be used.
     pub fn probe(&self, name: &str, options: &Options) -> Result<Probe, AppError> {
         let project = &self.project;
-        let answering = self.answering(&[name.to_string()])?;
+        let answering = self.under_their_revisions(&[name.to_string()])?;
         let Some((spec, remote)) = answering
             .iter()
             .find_map(|a| Some((&a.spec, a.remote.as_ref()?)))
@@ -309,7 +309,7 @@ impl App {
     /// # Errors
     /// There is no such model, or it is a calibration; those of the store.
     pub fn record(&self, name: &str) -> Result<(String, usize), AppError> {
-        let answering = self.answering(&[name.to_string()])?;
+        let answering = self.under_their_revisions(&[name.to_string()])?;
         let spec = &answering[0].spec;
         let Some(asked) = spec.answers.asked() else {
             return Err(AppError::Input(format!(

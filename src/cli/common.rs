@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
 
-use crate::app::{AUDITED, AppError, Carry, Environment, Options, broken};
+use crate::app::{AUDITED, AppError, Carry, Environment, MADE_AGAIN, Options, broken, lost};
 use crate::cancel::Cancel;
 use crate::engine::{DriveError, Hold};
 use crate::oss::inputs::Scoring;
@@ -82,9 +82,7 @@ pub fn held(hold: &Hold, otherwise: Option<&str>) -> AppError {
         return broken(fault);
     }
     if let Some(digest) = hold.corrupt_blobs().first() {
-        return AppError::Environment(format!(
-            "blob {digest} is damaged or gone from the store\n  help: `everbench run` makes it again; `everbench store verify` says what else is damaged"
-        ));
+        return lost(digest, MADE_AGAIN);
     }
     AppError::Input(format!(
         "{} jobs are missing to show this\n  help: {}",

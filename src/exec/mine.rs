@@ -85,7 +85,9 @@ fn unread(error: &HistoryError) -> Failure {
         match error {
             HistoryError::NoGit(_) => None,
             HistoryError::NoCommit { .. } => Some(Absent::Part),
-            HistoryError::NoRepository(_) | HistoryError::Git { .. } => Some(Absent::Source),
+            HistoryError::NoRepository(_)
+            | HistoryError::NotWhole { .. }
+            | HistoryError::Git { .. } => Some(Absent::Source),
         },
     )
 }

@@ -5,16 +5,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::contamination::patch::diff;
-use crate::contamination::patch::edit::{NoEdit, edit};
-use crate::contamination::patch::follow::{Index, walk};
-use crate::contamination::patch::source::plain_lines;
-use crate::contamination::patch::walk::{Changes, Line, Problem, Step, Walk};
+use crate::contamination::patch::benchmark::Instance;
+use crate::contamination::patch::diff::{self, Diff};
+use crate::contamination::patch::edit::{Edit, NoEdit, edit};
+use crate::contamination::patch::embed::{ABSENT, PRESENT, Planted, Texts, texts};
+use crate::contamination::patch::follow::{Index, Outlines, walk};
+use crate::contamination::patch::jobs::PLANTED;
+use crate::contamination::patch::measure::measure;
+use crate::contamination::patch::source::{Outline, Source, outline, plain_lines};
+use crate::contamination::patch::splice::{Files, splice};
+use crate::contamination::patch::walk::{Changes, Head, Line, Problem, Step, Trail, Visit, Walk};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Output};
 use crate::job::Job;
+use crate::lang::SnippetLanguage;
 use crate::source::line::{first_parents, joined};
 use crate::source::{History, HistoryError};
+use crate::tosss::patch::FilePatch;
 
 /// A file of more bytes than this is not read.
 const MOST: u64 = 4 << 20;
@@ -37,6 +44,7 @@ pub struct Walks {
     lines: Mutex<Vec<(Digest, Arc<Read>)>>,
     /// Repositories that are being read and that no job uses now.
     idle: Mutex<HashMap<PathBuf, Vec<History>>>,
+    shelf: Shelf,
 }
 
 /// A line that was read.
@@ -58,7 +66,9 @@ fn place<'a>(places: &'a Places, repository: &str) -> Result<&'a Path, Failure> 
 fn failure(error: &HistoryError) -> Failure {
     match error {
         HistoryError::Git { .. } | HistoryError::NoGit(_) => Failure::Transient(error.to_string()),
-        HistoryError::NoCommit { .. } | HistoryError::NoRepository(_) => Failure::Fatal {
+        HistoryError::NoCommit { .. }
+        | HistoryError::NoRepository(_)
+        | HistoryError::NotWhole { .. } => Failure::Fatal {
             what: error.to_string(),
             help: "`--repositories DIR` says where whole clones are".into(),
         },
@@ -108,6 +118,7 @@ impl Walks {
             places,
             lines: Mutex::default(),
             idle: Mutex::default(),
+            shelf: Shelf::default(),
         }
     }
 
@@ -157,7 +168,10 @@ impl Walks {
             Some(history) => history,
             None => History::open(path)?,
         };
-        let walked = walked(&mut history, path, job, read, patch);
+        let outlines = |object: &str, path: &str, text: &[u8]| -> Outline {
+            self.shelf.outline(object, path, text)
+        };
+        let walked = walked(&mut history, path, job, read, patch, &outlines);
         if walked.is_ok() {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             idle.entry(path.to_path_buf()).or_default().push(history);
@@ -179,42 +193,284 @@ impl Executor for Walks {
     }
 }
 
+/// Whether the base is as after the patch.
+fn backwards(job: &Job) -> bool {
+    job.inputs().contains_key("fits")
+}
+
+/// A patch that fits its base.
+struct Fitted {
+    /// The base's whole id.
+    id: String,
+    edit: Edit,
+    diff: Diff,
+    /// Files of the base, with plain line ends.
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+/// The patch with the files of its base, or the walk that says why it has none.
+fn fitted(
+    history: &mut History,
+    base: &str,
+    fixed: bool,
+    patch: &[u8],
+) -> Result<Result<Fitted, Walk>, HistoryError> {
+    let diff = diff::read(patch);
+    if diff.files.is_empty() && diff.left_out.is_empty() {
+        return Ok(Err(Walk::failed(Problem::NoHunks, "")));
+    }
+    let Some(id) = history.id(base)? else {
+        return Ok(Err(Walk::failed(Problem::BaseGone, base)));
+    };
+    let mut misread = None;
+    let mut misfit = None;
+    let mut files = BTreeMap::new();
+    let edit = edit(&diff, |file| {
+        // Where the base is as after the patch, what was before it is what taking it back gives.
+        let back = match fixed {
+            true => diff
+                .files
+                .iter()
+                .find(|f| f.before.as_deref() == Some(file)),
+            false => None,
+        };
+        let there = match back {
+            Some(patch) => patch.after.as_deref(),
+            None => Some(file),
+        };
+        let bytes = match there.map(|path| history.file(&id, path, MOST)) {
+            None => Vec::new(),
+            Some(Ok(bytes)) => plain_lines(&bytes?),
+            Some(Err(error)) => {
+                misread.get_or_insert(error);
+                return None;
+            }
+        };
+        let bytes = match back {
+            None => bytes,
+            Some(patch) => match patch.inverted().apply(&bytes) {
+                Some(bytes) => bytes,
+                None => {
+                    misfit.get_or_insert(file.to_string());
+                    return None;
+                }
+            },
+        };
+        files.insert(file.to_string(), bytes.clone());
+        Some(bytes)
+    });
+    if let Some(error) = misread {
+        return Err(error);
+    }
+    if let Some(file) = misfit {
+        return Ok(Err(Walk::failed(Problem::Misfit, file)));
+    }
+    let edit = match edit {
+        Ok(edit) => edit,
+        Err(NoEdit::NoFile(file)) => return Ok(Err(Walk::failed(Problem::NoFile, file))),
+        Err(NoEdit::Misfit(file)) => return Ok(Err(Walk::failed(Problem::Misfit, file))),
+    };
+    if edit.sites.is_empty() {
+        let mut walk = Walk::failed(Problem::NothingCompared, "");
+        walk.left_out = edit.left_out;
+        return Ok(Err(walk));
+    }
+    Ok(Ok(Fitted {
+        id,
+        edit,
+        diff,
+        files,
+    }))
+}
+
+/// Runs jobs of kinds `contamination/texts` and `contamination/planted`: what embeddings compare.
+pub struct Sides {
+    /// Where repositories are.
+    pub places: Places,
+}
+
+impl Executor for Sides {
+    fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
+        let path = place(&self.places, job.text("repository"))?;
+        let patch = (context.blob)(job.digest("patch"))?;
+        let mut history = History::open(path).map_err(|e| failure(&e))?;
+        let fitted = fitted(&mut history, job.text("base"), backwards(job), &patch);
+        let fitted = fitted.map_err(|e| failure(&e))?;
+        let bytes = match (job.kind() == PLANTED, fitted) {
+            (true, Ok(fitted)) => planted(&fitted).encode(),
+            (true, Err(_)) => Planted::default().encode(),
+            (false, Err(_)) => Texts::default().encode(),
+            (false, Ok(fitted)) => {
+                let walk = Walk::decode(&(context.blob)(job.digest("walk"))?);
+                let walk = walk.map_err(|e| Failure::Fatal {
+                    what: format!("a walk in the store cannot be read: {e}"),
+                    help: "another version of this program wrote it: begin in a fresh folder"
+                        .into(),
+                })?;
+                let seen = |_: usize, visit: &Visit| -> Result<Option<Vec<u8>>, HistoryError> {
+                    let bytes = history.blob(&visit.object, MOST)?;
+                    Ok(bytes.map(|b| plain_lines(&b)))
+                };
+                let texts = texts(&fitted.edit, &walk.trails, seen);
+                texts.map_err(|e| failure(&e))?.encode()
+            }
+        };
+        Ok(Output {
+            bytes,
+            blobs: Vec::new(),
+        })
+    }
+}
+
+/// The files of a patch's base with the code of a snapshot in them, and with what the benchmark adds to the
+/// tests; beside it the same with the patch itself.
+pub struct Trial {
+    /// The base's whole id.
+    pub base: String,
+    /// With the snapshot's code.
+    pub snapshot: Result<Files, String>,
+    /// With the patch.
+    pub patched: Result<Files, String>,
+}
+
+/// Puts together what the tests of an instance are run on. `at` is the snapshot's position in the line of
+/// `walk`.
+///
+/// # Errors
+/// The repository cannot be read.
+pub fn trial(
+    repository: &Path,
+    walk: &Walk,
+    at: usize,
+    instance: &Instance,
+) -> Result<Option<Trial>, HistoryError> {
+    let mut history = History::open(repository)?;
+    let fitted = fitted(
+        &mut history,
+        &instance.base,
+        instance.fixed,
+        &instance.patch,
+    )?;
+    let Ok(fitted) = fitted else {
+        return Ok(None);
+    };
+    let seen = |visit: &Visit| -> Result<Option<Vec<u8>>, HistoryError> {
+        let bytes = history.blob(&visit.object, MOST)?;
+        Ok(bytes.map(|b| plain_lines(&b)))
+    };
+    let spliced = splice(&fitted.edit, walk, at, &fitted.files, seen)?;
+    let mut patched = Ok(Files::new());
+    for file in &fitted.diff.files {
+        applied(&mut history, &fitted, file, &mut patched)?;
+    }
+    let mut snapshot = spliced.map_err(|why| why.words());
+    for file in &diff::read(&instance.test_patch).files {
+        applied(&mut history, &fitted, file, &mut snapshot)?;
+        applied(&mut history, &fitted, file, &mut patched)?;
+    }
+    Ok(Some(Trial {
+        base: fitted.id,
+        snapshot,
+        patched,
+    }))
+}
+
+/// Applies the patch of one file to what is there already, or to the base's.
+fn applied(
+    history: &mut History,
+    fitted: &Fitted,
+    patch: &FilePatch,
+    files: &mut Result<Files, String>,
+) -> Result<(), HistoryError> {
+    let Ok(known) = files else { return Ok(()) };
+    let before = match &patch.before {
+        None => Some(Vec::new()),
+        Some(path) => match known.get(path) {
+            Some(bytes) => bytes.clone(),
+            None => match fitted.files.get(path) {
+                Some(bytes) => Some(bytes.clone()),
+                None => history
+                    .file(&fitted.id, path, MOST)?
+                    .map(|bytes| plain_lines(&bytes)),
+            },
+        },
+    };
+    let path = patch.after.clone().or_else(|| patch.before.clone());
+    let path = path.unwrap_or_default();
+    match before.and_then(|bytes| patch.apply(&bytes)) {
+        None => *files = Err(format!("the patch of {path} does not fit")),
+        Some(bytes) => {
+            if let Some(from) = &patch.before {
+                known.insert(from.clone(), None);
+            }
+            if let Some(to) = &patch.after {
+                known.insert(to.clone(), Some(bytes));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The patch against both of its sides. What only one side has (a file or function that is made or
+/// removed) can be told apart without a threshold, and is left out.
+fn planted(fitted: &Fitted) -> Planted {
+    let mut edit = fitted.edit.clone();
+    edit.sites
+        .retain(|site| site.before.is_some() && site.after.is_some());
+    let mut trails = Vec::new();
+    let mut files: Vec<[Vec<u8>; 2]> = Vec::new();
+    edit.sites.retain(|site| {
+        let (Some(from), Some(to)) = (&site.from, &site.to) else {
+            return false;
+        };
+        let mut patches = fitted.diff.files.iter();
+        let patch =
+            patches.find(|f| f.before.as_ref() == Some(from) && f.after.as_ref() == Some(to));
+        let (Some(before), Some(patch)) = (fitted.files.get(from), patch) else {
+            return false;
+        };
+        let Some(after) = patch.apply(before) else {
+            return false;
+        };
+        let visit = |at: usize, path: &str, file: &[u8]| Visit {
+            at,
+            path: path.to_string(),
+            object: String::new(),
+            seen: measure(site, &Source::read(path, file)),
+        };
+        trails.push(Trail {
+            head: Head::of(site),
+            visits: vec![visit(ABSENT, from, before), visit(PRESENT, to, &after)],
+        });
+        files.push([before.clone(), after]);
+        true
+    });
+    let bytes = |number: usize, visit: &Visit| {
+        Ok::<_, std::convert::Infallible>(Some(files[number][visit.at].clone()))
+    };
+    let Ok(texts) = texts(&edit, &trails, bytes);
+    Planted {
+        walk: Walk {
+            trails,
+            ..Walk::default()
+        },
+        texts,
+    }
+}
+
 fn walked(
     history: &mut History,
     path: &Path,
     job: &Job,
     read: &Read,
     patch: &[u8],
+    outlines: Outlines<'_>,
 ) -> Result<Walk, HistoryError> {
-    let diff = diff::read(patch);
-    if diff.files.is_empty() && diff.left_out.is_empty() {
-        return Ok(Walk::failed(Problem::NoHunks, ""));
-    }
     let base = job.text("base");
-    let Some(id) = history.id(base)? else {
-        return Ok(Walk::failed(Problem::BaseGone, base));
+    let Fitted { id, edit, .. } = match fitted(history, base, backwards(job), patch)? {
+        Ok(fitted) => fitted,
+        Err(failed) => return Ok(failed),
     };
-    let mut misread = None;
-    let edit = edit(&diff, |file| match history.file(&id, file, MOST) {
-        Ok(bytes) => bytes.map(|b| plain_lines(&b)),
-        Err(error) => {
-            misread.get_or_insert(error);
-            None
-        }
-    });
-    if let Some(error) = misread {
-        return Err(error);
-    }
-    let edit = match edit {
-        Ok(edit) => edit,
-        Err(NoEdit::NoFile(file)) => return Ok(Walk::failed(Problem::NoFile, file)),
-        Err(NoEdit::Misfit(file)) => return Ok(Walk::failed(Problem::Misfit, file)),
-    };
-    if edit.sites.is_empty() {
-        let mut walk = Walk::failed(Problem::NothingCompared, "");
-        walk.left_out = edit.left_out;
-        return Ok(walk);
-    }
     let at = match read.positions.get(&id) {
         Some(at) => Some(*at),
         None => {
@@ -230,5 +486,41 @@ fn walked(
     let history = std::cell::RefCell::new(history);
     let mut blobs = |object: &str| history.borrow_mut().blob(object, MOST);
     let mut file = |path: &str| history.borrow_mut().object(&read.ids[at], path);
-    walk(&edit, &read.index, at, &mut blobs, &mut file)
+    walk(&edit, &read.index, at, &mut blobs, outlines, &mut file)
+}
+
+/// Outlines of files, for all walks of a process: a file of a long history is read once, and not once for
+/// each patch that touches it.
+#[derive(Default)]
+struct Shelf(Mutex<Outlined>);
+
+#[derive(Default)]
+struct Outlined {
+    /// By object and language.
+    known: HashMap<(String, Option<&'static str>), Outline>,
+    /// Their functions.
+    functions: usize,
+}
+
+/// So many functions are kept; then the shelf is cleared.
+const FUNCTIONS_KEPT: usize = 400_000;
+
+impl Shelf {
+    fn outline(&self, object: &str, path: &str, text: &[u8]) -> Outline {
+        let language = SnippetLanguage::of_path(path).map(SnippetLanguage::name);
+        let key = (object.to_string(), language);
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().known.get(&key) {
+            return known.clone();
+        }
+        // Two may read the same at once: they read the same.
+        let read = outline(path, text);
+        let mut shelf = lock();
+        if shelf.functions > FUNCTIONS_KEPT {
+            *shelf = Outlined::default();
+        }
+        shelf.functions += read.len() + 1;
+        shelf.known.insert(key, read.clone());
+        read
+    }
 }

@@ -32,6 +32,14 @@ pub enum HistoryError {
         /// Whether it is only its parent that is missing.
         parent: bool,
     },
+    /// Objects of its history cannot be read: a clone that is not whole, or a damaged one.
+    #[error("{} is not whole: {said}", repository.display())]
+    NotWhole {
+        /// The repository.
+        repository: PathBuf,
+        /// What git says.
+        said: String,
+    },
     /// Git ended or said something that it should not.
     #[error("git failed on {}: {error}", repository.display())]
     Git {

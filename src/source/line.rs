@@ -7,12 +7,18 @@ use std::process::Stdio;
 
 use super::history::{Commit, FileChange, HistoryError, RENAME_LIMIT, command, failed, places};
 
-/// The commit that the default branch is at: in a clone that of its origin, else what `HEAD` is.
+/// The commit that the default branch is at: what `HEAD` is in a bare repository, which has nothing
+/// checked out; else that of its origin, if it has one. What a mirror keeps of others' origins may be old.
 ///
 /// # Errors
 /// No git, no repository, or one without a commit.
 pub fn tip(repository: &Path) -> Result<String, HistoryError> {
-    for name in ["refs/remotes/origin/HEAD", "HEAD"] {
+    let bare = said(repository, &["rev-parse", "--is-bare-repository"])?;
+    let names = match bare.as_deref() {
+        Some("true") => ["HEAD", "refs/remotes/origin/HEAD"],
+        _ => ["refs/remotes/origin/HEAD", "HEAD"],
+    };
+    for name in names {
         let name = format!("{name}^{{commit}}");
         if let Some(id) = said(repository, &["rev-parse", "--verify", "--quiet", &name])? {
             return Ok(id);
@@ -54,13 +60,30 @@ pub fn first_parents(repository: &Path, tip: &str) -> Result<Vec<Commit>, Histor
     )
     .stdin(Stdio::null())
     .stdout(Stdio::piped())
+    .stderr(Stdio::piped())
     .spawn()
     .map_err(HistoryError::NoGit)?;
+    // Beside what is read of the log, so that neither waits for the other.
+    let complaints = child.stderr.take().map(|mut complaints| {
+        std::thread::spawn(move || {
+            let mut said = Vec::new();
+            let _ = io::Read::read_to_end(&mut complaints, &mut said);
+            String::from_utf8_lossy(&said).into_owned()
+        })
+    });
     let output = child.stdout.take();
     let read = output.map(|out| commits(&mut BufReader::new(out)));
     let status = child.wait().map_err(|e| failed(repository, e))?;
     let read = read.unwrap_or_else(|| Err(io::Error::other("it has no pipe")));
     let mut commits = read.map_err(|e| failed(repository, e))?;
+    let complaints = complaints.and_then(|thread| thread.join().ok());
+    let said = complaints.unwrap_or_default();
+    if !status.success() && (!commits.is_empty() || said.contains("unable to read")) {
+        return Err(HistoryError::NotWhole {
+            repository: repository.to_path_buf(),
+            said: said.lines().last().unwrap_or_default().to_string(),
+        });
+    }
     if !status.success() || commits.is_empty() {
         return Err(HistoryError::NoCommit {
             repository: repository.to_path_buf(),

@@ -71,6 +71,25 @@ impl FilePatch {
         Some(places)
     }
 
+    /// What takes it back.
+    pub fn inverted(&self) -> FilePatch {
+        let mut moved = 0_isize;
+        let mut hunks = Vec::with_capacity(self.hunks.len());
+        for hunk in &self.hunks {
+            hunks.push(Hunk {
+                start: hunk.start.saturating_add_signed(moved),
+                before: hunk.after.clone(),
+                after: hunk.before.clone(),
+            });
+            moved += hunk.after.len() as isize - hunk.before.len() as isize;
+        }
+        FilePatch {
+            before: self.after.clone(),
+            after: self.before.clone(),
+            hunks,
+        }
+    }
+
     /// The file after the patch; nothing if it does not fit.
     pub fn apply(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let lines: Vec<&[u8]> = bytes.split_inclusive(|b| *b == b'\n').collect();
@@ -286,6 +305,8 @@ mod tests {
             let made = found[0].apply(old.as_bytes());
             // Without context a hunk that only adds fits everywhere, first where it is expected.
             prop_assert_eq!(made.as_deref().map(String::from_utf8_lossy), Some((&new).into()));
+            let back = found[0].inverted().apply(new.as_bytes());
+            prop_assert_eq!(back.as_deref().map(String::from_utf8_lossy), Some((&old).into()));
             // Between the places of its hunks nothing changes.
             let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
             let (mut i, mut j) = (0, 0);

@@ -411,3 +411,165 @@ fn files_that_are_no_benchmark_are_named() {
         .says(&["no instance", "Defects4J"]);
     run("absent", "empty").exits(3).says(&["absent"]);
 }
+
+#[test]
+fn a_patch_of_defects4j_fits_the_fixed_revision_and_is_looked_for_from_there() {
+    let project = Project::empty();
+    let commits = history(&project);
+    let clone = project.dir.join("clones/maker/lib");
+    let fixed = &commits[1];
+    let patch = git(&clone, "2020-01-01", &["diff", fixed, &commits[0]]);
+    let write = |path: &str, text: &str| {
+        let path = project.dir.join("d4j").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(
+        "Lib/active-bugs.csv",
+        &format!(
+            "bug.id,revision.id.buggy,revision.id.fixed\n1,{},{fixed}\n2,{fixed},{}\n",
+            "0".repeat(40),
+            commits[5]
+        ),
+    );
+    write("Lib/patches/1.src.patch", &patch);
+    write("Lib/patches/2.src.patch", &patch);
+    project.write("clones.json", "{\"Lib\": \"clones/maker/lib\"}");
+    let bench = project.dir.join("d4j").display().to_string();
+    let places = project.dir.join("clones.json").display().to_string();
+    let told = |cutoff: &str| {
+        let args = [
+            "contamination",
+            "patches",
+            &bench,
+            "--repositories",
+            &places,
+            "--cutoff",
+            cutoff,
+        ];
+        project
+            .run([&args[..], &["--quiet", "--format", "json"]].concat())
+            .ok()
+            .json()
+    };
+    for (cutoff, verdict) in [
+        ("2020-06", "absent"),
+        ("2022-06", "present"),
+        ("2023-06", "absent"),
+    ] {
+        let told = told(cutoff);
+        assert_eq!(of(&told, "Lib-1")["verdict"], verdict, "{cutoff}: {told:#}");
+        // A revision that the patch cannot be taken out of says so.
+        assert_eq!(of(&told, "Lib-2")["problem"], "no_file");
+    }
+}
+
+const MANIFEST: &str = r#"name = "lib"
+
+[source]
+directory = "."
+
+[build]
+build = [["make", "all", "CC={cc}", "CFLAGS={cflags}", "LDFLAGS={ldflags}"]]
+cflags = ["-O0", "-g1"]
+
+[sanitizers]
+cflags = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer"]
+ldflags = ["-fsanitize=address,undefined", "-static-libasan", "-static-libubsan"]
+leaks = false
+
+[tests]
+report = "stdout"
+harness = ["test.c"]
+parser = { type = "lines", pass = ['^OK: (?<name>.*)$'], fail = ['^FAIL: (?<name>.*)$'] }
+
+[[tests.shard]]
+name = "unit"
+argv = ["./unit"]
+cpu-seconds = 10
+wall-seconds = 30
+
+[functions]
+include = ["lib.c"]
+min-tokens = 5
+
+[scoring]
+functions-per-iteration = 1
+"#;
+const MAKEFILE: &str = "all: unit\n\nunit: test.o lib.o\n\t$(CC) $(CFLAGS) $(LDFLAGS) -o $@ test.o lib.o\n\n%.o: %.c\n\t$(CC) $(CFLAGS) -c -o $@ $<\n";
+const TEST: &str = "#include <stdio.h>\n\nint get(const int *v, int n, int i);\nint sum(const int *v, int n);\n\nstatic void say(int ok, const char *what)\n{\n    printf(\"%s: %s\\n\", ok ? \"OK\" : \"FAIL\", what);\n}\n\nint main(void)\n{\n    int v[3] = {1, 2, 3};\n    say(get(v, 3, 1) == 2, \"get inside\");\n    return 0;\n}\n";
+/// The fix as upstream wrote it, which shares few words with the benchmark's.
+const GET_OTHERWISE: &str = "int get(const int *v, int n, int i)\n{\n    unsigned long at = (unsigned long)(long)i;\n    switch (at < (unsigned long)(long)n) {\n    case 1:\n        return *(v + at);\n    default:\n        break;\n    }\n    return ~0;\n}\n\n";
+
+#[test]
+fn tests_decide_where_code_says_nothing_if_the_patch_itself_passes_them() {
+    let project = Project::empty();
+    let clone = project.dir.join("clones/maker/lib");
+    fs::create_dir_all(&clone).unwrap();
+    git(&clone, "2020-01-01", &["init", "-q", "-b", "main"]);
+    let commit = |date: &str, get: &str| {
+        fs::write(clone.join("lib.c"), format!("{HEAD}{get}{SUM_FIXED}")).unwrap();
+        fs::write(clone.join("test.c"), TEST).unwrap();
+        fs::write(clone.join("Makefile"), MAKEFILE).unwrap();
+        git(&clone, date, &["add", "-A"]);
+        git(&clone, date, &["commit", "-q", "-m", "x"]);
+        git(&clone, date, &["rev-parse", "HEAD"]).trim().to_string()
+    };
+    let base = commit("2020-01-01", GET);
+    // The benchmark's fix, on a branch of its own.
+    git(&clone, "2020-01-01", &["checkout", "-q", "-b", "fixed"]);
+    let fixed = commit("2020-02-01", GET_FIXED);
+    let patch = git(&clone, "2020-01-01", &["diff", &base, &fixed]);
+    git(&clone, "2020-01-01", &["checkout", "-q", "main"]);
+    commit("2021-01-01", GET_OTHERWISE);
+    let more = "--- a/test.c\n+++ b/test.c\n@@ -14,4 +14,5 @@\n     int v[3] = {1, 2, 3};\n     say(get(v, 3, 1) == 2, \"get inside\");\n+    say(get(v, 2, 2) == -1, \"get outside\");\n     return 0;\n }\n";
+    let instance = |id: &str, cured: &str, kept: &str| {
+        let mut one = row(id, &base, &patch);
+        one["test_patch"] = more.into();
+        one["FAIL_TO_PASS"] = json!([cured]);
+        one["PASS_TO_PASS"] = json!([kept]);
+        one
+    };
+    let rows = [
+        instance("both", "get outside", "unit/get inside"),
+        instance("strange", "no such test", "get inside"),
+    ];
+    let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+    fs::write(project.dir.join("bench.jsonl"), lines.join("\n")).unwrap();
+    project.write("lib.toml", MANIFEST);
+    project.write(
+        "environments.toml",
+        "[[environment]]\nrepository = \"maker/lib\"\nmanifest = \"lib.toml\"\n",
+    );
+    let told = |cutoff: &str, more: &[&str]| {
+        let environments = project.dir.join("environments.toml").display().to_string();
+        let all = [&["--environments", &environments], more].concat();
+        patches(&project, cutoff, &all)
+    };
+    // Read, the code of 2021 is not the patch; run, it does what the patch does.
+    assert_ne!(
+        of(&patches(&project, "2021-06", &[]), "both")["verdict"],
+        "present"
+    );
+    let after = told("2021-06", &["--test-all"]);
+    let both = of(&after, "both");
+    assert_eq!(
+        (&both["verdict"], &both["by"]),
+        (&json!("present"), &json!("tests")),
+        "{both:#}"
+    );
+    assert!(
+        both["reason"].as_str().unwrap().contains("1 of 1"),
+        "{both:#}"
+    );
+    // Before that it was not there, and the tests say the same as the code.
+    let before = told("2020-06", &["--test-all"]);
+    let both = of(&before, "both");
+    assert_eq!(
+        (&both["verdict"], &both["by"]),
+        (&json!("absent"), &json!("tests")),
+        "{both:#}"
+    );
+    // An environment that does not know the benchmark's tests decides nothing.
+    assert_eq!(of(&after, "strange")["by"], "code");
+}

@@ -1,5 +1,6 @@
 //! `everbench contamination repo` against models over HTTP: one that has seen a repository, one that
-//! declines, one that answers in prose, one that echoes, one that says nothing.
+//! declines, one that answers in prose, one that echoes, one that says nothing; and `contamination
+//! patches` with both of its stages, and with a model that gives vectors.
 
 use std::fs;
 use std::path::Path;
@@ -77,7 +78,9 @@ fn continued(folder: &Path, text: &str) -> Option<String> {
         .rev()
         .collect();
     for entry in fs::read_dir(folder).unwrap() {
-        let file = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let Ok(file) = fs::read_to_string(entry.unwrap().path()) else {
+            continue;
+        };
         if let Some(at) = file.find(&end) {
             return Some(file[at + end.len()..].chars().take(60).collect());
         }
@@ -258,4 +261,206 @@ fn what_is_missing_is_said() {
     ])
     .exits(3)
     .says(&["there is no", "nowhere"]);
+}
+
+fn git(dir: &Path, date: &str, args: &[&str]) -> String {
+    let output = std::process::Command::new("git")
+        .current_dir(dir)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_AUTHOR_DATE", format!("{date}T12:00:00Z"))
+        .env("GIT_COMMITTER_DATE", format!("{date}T12:00:00Z"))
+        .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Makes `folder` a clone in which a fix came in 2022; gives the instance of a benchmark that it is.
+fn fixed_in_2022(folder: &Path, name: &str) -> Value {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let file = &files[0];
+    let whole = fs::read_to_string(file).unwrap();
+    // The first function lacks its last but one line, and returns something else.
+    let lines: Vec<&str> = whole.lines().collect();
+    let end = lines
+        .iter()
+        .position(|l| l.starts_with("    return"))
+        .unwrap();
+    let mut buggy = lines.clone();
+    buggy[end] = "    return None";
+    buggy.remove(end - 1);
+    git(folder, "2021-01-01", &["init", "-q", "-b", "main"]);
+    fs::write(file, buggy.join("\n") + "\n").unwrap();
+    git(folder, "2021-01-01", &["add", "-A"]);
+    git(folder, "2021-01-01", &["commit", "-q", "-m", "x"]);
+    let base = git(folder, "2021-01-01", &["rev-parse", "HEAD"]);
+    fs::write(file, whole).unwrap();
+    git(folder, "2022-01-01", &["commit", "-q", "-a", "-m", "y"]);
+    json!({"instance_id": name, "repo": format!("maker/{name}"), "base_commit": base.trim(),
+        "patch": git(folder, "2022-01-01", &["diff", "HEAD~", "HEAD"]), "created_at": "2022-01-01T00:00:00Z"})
+}
+
+/// A benchmark of one fix in each of two repositories, of which a model has seen one.
+fn benchmark() -> (Project, Server) {
+    let (project, server) = set_up();
+    let mut rows = String::new();
+    let mut places = serde_json::Map::new();
+    for name in ["seen", "unseen"] {
+        let folder = project.dir.join(name);
+        rows.push_str(&format!("{}\n", fixed_in_2022(&folder, name)));
+        places.insert(format!("maker/{name}"), name.into());
+    }
+    project.write("bench.jsonl", &rows);
+    project.write("clones.json", &Value::Object(places).to_string());
+    (project, server)
+}
+
+fn patches(project: &Project, command: &str, more: &[&str]) -> Value {
+    let path = |name: &str| project.dir.join(name).display().to_string();
+    let (bench, clones) = (path("bench.jsonl"), path("clones.json"));
+    let mut args = vec!["contamination", command, &bench, "--repositories", &clones];
+    args.extend(["--quiet", "--format", "json"]);
+    args.extend(more);
+    project.run(args).ok().json()
+}
+
+#[test]
+fn both_stages_are_one_command_and_ask_only_where_a_patch_was_there() {
+    let (project, server) = benchmark();
+    let path = |name: &str| project.dir.join(name).display().to_string();
+    let (corpus, controls) = (path("corpus.toml"), path("controls.toml"));
+    let told = |cutoff: &str, more: &[&str]| {
+        let ask = [
+            "--language",
+            "python",
+            "--corpus",
+            &corpus,
+            "--control",
+            &controls,
+        ];
+        patches(
+            &project,
+            "patches",
+            &[&["--cutoff", cutoff], &ask[..], more].concat(),
+        )
+    };
+    // Before the fix nobody need be asked: whatever a model knows, this it has not seen.
+    let early = told("2021-06", &[]);
+    assert_eq!((server.requests(), &early["presence"]), (0, &Value::Null));
+    assert_eq!(early["verdicts"], json!({"absent": 2}));
+
+    let late = told("2022-06", &[]);
+    let of = |told: &Value, at: usize| told["instances"][at]["models"][0].clone();
+    assert_eq!(of(&late, 0)["verdict"], "contaminated", "{late:#}");
+    assert!(of(&late, 0)["score"].as_f64() > Some(0.99));
+    assert_eq!(of(&late, 1)["verdict"], "repository_not_shown");
+    for instance in late["instances"].as_array().unwrap() {
+        assert_eq!(instance["verdict"], "present");
+        assert!(instance["commit"]["id"].is_string() && instance["decided"]["hunk"] == 1);
+        assert!(!instance["reason"].as_str().unwrap().is_empty());
+    }
+    // The snapshot was asked about, and not what came later.
+    let asked = server.requests();
+    let out = path("clean.jsonl");
+    let again = told("2022-06", &["--filtered", &out]);
+    assert_eq!(
+        (server.requests(), &again["instances"]),
+        (asked, &late["instances"])
+    );
+    assert_eq!(
+        fs::read_to_string(out).unwrap().lines().count(),
+        1,
+        "the other is clean for this model"
+    );
+}
+
+/// A vector that counts words.
+fn embedding(text: &str) -> Vec<f64> {
+    let mut vector = vec![0.0; 64];
+    for word in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
+        let hash = word
+            .bytes()
+            .fold(7_u64, |h, b| h.wrapping_mul(31) ^ u64::from(b));
+        vector[(hash % 64) as usize] += 1.0;
+    }
+    vector
+}
+
+#[test]
+fn a_model_that_gives_vectors_compares_code_is_calibrated_and_asked_nothing_else() {
+    let (project, _) = benchmark();
+    let server = Server::start(|asked| {
+        assert_eq!(asked.path, "/v1/embeddings");
+        let text = asked.json()["input"].as_str().unwrap().to_string();
+        Say::json(
+            200,
+            &json!({ "object": "list", "model": "counts", "usage": { "prompt_tokens": 9, "total_tokens": 9 },
+                "data": [{ "object": "embedding", "index": 0, "embedding": embedding(&text) }] }),
+        )
+    });
+    let model = format!(
+        "[[model]]\nname = \"vectors\"\napi = \"openai-embeddings\"\nbase-url = \"{}\"\nid = \"counts\"\nrevision = \"1\"\n",
+        server.url()
+    );
+    project.configure("preset = \"tidelib\"", "", &[&model]);
+    let found = patches(&project, "calibrate", &["--embedder", "vectors"]);
+    assert_eq!(
+        (&found["absent"], &found["present"]),
+        (&json!(2), &json!(2))
+    );
+    assert_eq!(found["true_positives"], 1.0);
+    assert!(found["false_positives"].as_f64() <= Some(0.05), "{found}");
+    assert!(
+        found["embedder"].as_str().unwrap().contains("counts"),
+        "{found}"
+    );
+    let calibrated = server.requests();
+    assert!(calibrated > 0);
+    assert_eq!(
+        patches(&project, "calibrate", &["--embedder", "vectors"]),
+        found
+    );
+    assert_eq!(server.requests(), calibrated, "nobody is asked twice");
+
+    for (cutoff, verdict) in [("2021-06", "absent"), ("2022-06", "present")] {
+        let told = patches(
+            &project,
+            "patches",
+            &["--cutoff", cutoff, "--embedder", "vectors"],
+        );
+        assert_eq!(told["verdicts"], json!({ verdict: 2 }), "{told:#}");
+        assert_eq!(told["asked"]["embedder"], found["embedder"]);
+        assert_eq!(told["asked"]["similarity"], found["theta"]);
+    }
+    let asked = server.requests();
+    let again = patches(
+        &project,
+        "patches",
+        &["--cutoff", "2022-06", "--embedder", "vectors"],
+    );
+    assert_eq!((server.requests(), &again["executed"]), (asked, &json!({})));
+
+    // It is no model that answers.
+    project
+        .run(["run", "--model", "vectors", "--quiet"])
+        .exits(3)
+        .says(&["`vectors` gives vectors"]);
+    project
+        .run([
+            "contamination",
+            "calibrate",
+            "bench.jsonl",
+            "--repositories",
+            "x",
+            "--embedder",
+            "careful",
+        ])
+        .exits(3);
 }

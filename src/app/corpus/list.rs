@@ -111,6 +111,14 @@ impl List {
         })
     }
 
+    /// A list of these entries; relative paths start where this process does.
+    pub fn with(families: Vec<Entry>) -> List {
+        List {
+            families,
+            dir: PathBuf::new(),
+        }
+    }
+
     /// A list of one source, as somebody names it on a command line: a folder, an archive, or
     /// `crate:NAME[=VERSION]`, `sdist:NAME[=VERSION]`, `debian:NAME[=VERSION]`, `git:LOCATION[#REVISION]`.
     pub fn of(named: &str) -> List {
@@ -140,14 +148,11 @@ impl List {
             },
             _ => From::Directory(named.to_string()),
         };
-        List {
-            families: vec![Entry {
-                name: None,
-                url: None,
-                from,
-            }],
-            dir: PathBuf::new(),
-        }
+        List::with(vec![Entry {
+            name: None,
+            url: None,
+            from,
+        }])
     }
 }
 
@@ -218,6 +223,18 @@ impl Table {
 }
 
 impl Entry {
+    /// A commit of a clone on this machine.
+    pub fn commit(name: &str, clone: &Path, id: &str) -> Entry {
+        Entry {
+            name: Some(name.to_string()),
+            url: None,
+            from: From::Git {
+                location: clone.display().to_string(),
+                revision: id.to_string(),
+            },
+        }
+    }
+
     /// What it is called.
     pub fn name(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.from.name())

@@ -64,7 +64,7 @@ pub fn limits(api: Api) -> Option<(usize, usize)> {
             Some((50_000, 200_000_000))
         }
         Api::Anthropic => Some((100_000, 256_000_000)),
-        Api::Gemini | Api::Ollama => None,
+        Api::Gemini | Api::Ollama | Api::OpenaiEmbeddings => None,
     }
 }
 

@@ -19,6 +19,7 @@ mod limits;
 mod ollama;
 mod openai_chat;
 mod openai_completions;
+mod openai_embeddings;
 mod openai_responses;
 mod sse;
 
@@ -48,6 +49,8 @@ pub enum Api {
     Gemini,
     /// Ollama's own chat.
     Ollama,
+    /// OpenAI's embeddings: vectors of texts, which answer no question.
+    OpenaiEmbeddings,
 }
 
 /// Where a key belongs.
@@ -61,13 +64,14 @@ pub struct Credential {
 
 impl Api {
     /// All of them.
-    pub const ALL: [Api; 6] = [
+    pub const ALL: [Api; 7] = [
         Api::OpenaiChat,
         Api::OpenaiCompletions,
         Api::OpenaiResponses,
         Api::Anthropic,
         Api::Gemini,
         Api::Ollama,
+        Api::OpenaiEmbeddings,
     ];
 
     /// As in project files.
@@ -79,6 +83,7 @@ impl Api {
             Api::Anthropic => "anthropic",
             Api::Gemini => "gemini",
             Api::Ollama => "ollama",
+            Api::OpenaiEmbeddings => "openai-embeddings",
         }
     }
 
@@ -112,7 +117,13 @@ impl Api {
             Api::Anthropic => !matches!(setting, S::Seed | S::Route),
             Api::Gemini => !matches!(setting, S::Route | S::Stream | S::Batch),
             Api::Ollama => !matches!(setting, S::ThinkingBudget | S::Route | S::Stream | S::Batch),
+            Api::OpenaiEmbeddings => false,
         }
+    }
+
+    /// Whether it gives vectors, and answers nothing.
+    pub fn embeds(self) -> bool {
+        self == Api::OpenaiEmbeddings
     }
 }
 
@@ -291,6 +302,7 @@ pub fn encode(shape: &Shape, request: &Request) -> Wire {
         Api::Anthropic => anthropic::encode(&mut said),
         Api::Gemini => gemini::encode(&mut said),
         Api::Ollama => ollama::encode(&mut said),
+        Api::OpenaiEmbeddings => openai_embeddings::encode(&mut said),
     };
     let omitted = said.omitted;
     let sampling = &request.sampling;
@@ -453,6 +465,7 @@ fn answer(api: Api, headers: &Headers, value: &serde_json::Value) -> Result<Repl
         Api::Anthropic => anthropic::decode(value),
         Api::Gemini => gemini::decode(value),
         Api::Ollama => ollama::decode(value),
+        Api::OpenaiEmbeddings => openai_embeddings::decode(headers, value),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `everbench contamination`
 
+mod calibrate;
 mod patches;
 mod probe;
 mod repo;
@@ -22,6 +23,7 @@ enum Command {
     Repo(repo::Args),
     Probe(probe::Args),
     Patches(patches::Args),
+    Calibrate(calibrate::Args),
 }
 
 /// Runs the command.
@@ -30,5 +32,6 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         Command::Repo(args) => repo::run(dir, args),
         Command::Probe(args) => probe::run(dir, args),
         Command::Patches(args) => patches::run(dir, args),
+        Command::Calibrate(args) => calibrate::run(dir, args),
     }
 }

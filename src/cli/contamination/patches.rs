@@ -3,24 +3,39 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::app::AppError;
-use crate::app::patches::{Question, patches, read_benchmark};
-use crate::cli::common::{CliResult, Format, cancel_on_signals, exit, print};
+use super::repo::{lists, notes};
+use crate::app::asking::{Run, Whom};
+use crate::app::embedding::{Calibrations, Embedder, embedded};
+use crate::app::patches::{Found, Question, patches, read_benchmark};
+use crate::app::presence::{self, Plan, Told, language};
+use crate::app::trial::Environments;
+use crate::app::{AppError, Environment, Options, stages, trial};
+use crate::cancel::Cancel;
+use crate::cli::common::{CliResult, Format, cancel_on_signals, exit, libclang_path, print, usd};
 use crate::cli::progress::Reporter;
 use crate::cli::run::json;
+use crate::contamination::Settings;
+use crate::contamination::patch::benchmark::Benchmark;
+use crate::contamination::patch::calibrate::LEXICAL;
 use crate::contamination::patch::category::Window;
 use crate::contamination::patch::decide::Thresholds;
 use crate::contamination::patch::joint::{self, Joint, Known, joint};
 use crate::contamination::patch::leaderboard::{self, effects};
 use crate::contamination::patch::verdict::Verdict;
+use crate::contamination::probe::Draws;
+use crate::contamination::verdict::Rules;
 use crate::date::last_second;
-use crate::report::{Patches, patches_json, patches_text};
+use crate::report::{
+    Patches, patches_json, patches_text, presence_evidence, presence_json, presence_text,
+};
 
 /// Say of each instance of a bug-fixing benchmark whether its patch was in its repository at a
 /// model's cutoff, since which commit, and by which hunk.
 ///
 /// Histories are read without a checkout, and what they say is kept: another cutoff reads nothing
-/// again. Needs no project file.
+/// again. Needs no project file. With `--corpus` and `--control` the models of the project file are
+/// then asked, as `contamination repo` does, whether they know the repositories in which a patch was
+/// there, as they were at the cutoff, and each instance gets a verdict of both stages.
 #[derive(clap::Args)]
 pub struct Args {
     /// SWE-bench and its relatives or Multi-SWE-bench: JSON lines or an array; Defects4J or BugsInPy:
@@ -38,14 +53,29 @@ pub struct Args {
     /// When collecting ended, for the categories [default: the cutoff].
     #[arg(long, value_name = "DATE", value_parser = date)]
     collection_end: Option<i64>,
-    /// The model that is asked about: of those in `--presence` only this one.
+    /// The model that is asked, or asked about: of those in the project file or in `--presence` only
+    /// this one.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// What `contamination repo --format json` said of models and repositories: then each instance
     /// gets a verdict and a score of both stages for each model.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "corpus")]
     presence: Option<PathBuf>,
-    /// From where on code counts as like the code after a patch, 0 to 1 [default: 0.7].
+    #[command(flatten)]
+    ask: Ask,
+    /// How repositories are built and tested, as `[[environment]]` tables with `repository` and
+    /// `manifest`: where comparing code says nothing, the instance's tests decide, in the sandbox.
+    #[arg(long, value_name = "FILE")]
+    environments: Option<PathBuf>,
+    /// Let the tests decide wherever they can.
+    #[arg(long, requires = "environments")]
+    test_all: bool,
+    /// A model of the project file with `api = "openai-embeddings"`: code is compared by its vectors in
+    /// place of shared tokens.
+    #[arg(long, value_name = "NAME")]
+    embedder: Option<String>,
+    /// From where on code counts as like the code after a patch, 0 to 1 [default: what `contamination
+    /// calibrate` found out here, else 0.7].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     threshold: Option<f64>,
     /// How much of the added lines must be there, 0 to 1 [default: 0.7].
@@ -73,11 +103,39 @@ pub struct Args {
     format: Format,
 }
 
+/// How models are asked about repositories; see `contamination repo`.
+#[derive(clap::Args)]
+struct Ask {
+    /// Ask models, and measure against these families of the repositories' language what is rare;
+    /// may be given several times.
+    #[arg(long, value_name = "SOURCE", requires_all = ["control", "language"])]
+    corpus: Vec<String>,
+    /// Repositories that no model can have seen: they say what luck explains. May be given several
+    /// times.
+    #[arg(long, value_name = "SOURCE", requires = "corpus")]
+    control: Vec<String>,
+    /// The language of the repositories.
+    #[arg(long, value_name = "LANGUAGE", requires = "corpus")]
+    language: Option<String>,
+    /// Recorded replies; may be given several times.
+    #[arg(long, value_name = "FILE", requires = "corpus")]
+    replay: Vec<PathBuf>,
+    /// Ask four times at temperature 0.8 in place of once; one hit is enough.
+    #[arg(long, requires = "corpus")]
+    four_draws: bool,
+    /// What models over HTTP may cost in this run, in dollars.
+    #[arg(long, value_name = "USD", value_parser = usd, requires = "corpus")]
+    max_cost: Option<u64>,
+    /// Show every snippet that was asked.
+    #[arg(long, requires = "corpus")]
+    evidence: bool,
+}
+
 fn date(text: &str) -> Result<i64, String> {
     last_second(text).ok_or_else(|| "a date such as 2024-06-30 or 2024-06 is expected".into())
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("a share from 0 to 1 is expected".into()),
@@ -97,10 +155,15 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             leaderboard::read(&bytes).map_err(|e| wrong(&e))?
         }
     };
-    let known = known(args)?;
+    let mut known = known(args)?;
     let usual = Thresholds::default();
+    let embedder = args.embedder.as_deref().unwrap_or(LEXICAL);
+    let calibrations = Calibrations::read(dir)?;
+    let calibration = calibrations.embedders.get(embedder);
+    let calibration = calibration.filter(|_| args.threshold.is_none());
+    let found_out = calibration.map(|c| c.theta);
     let thresholds = Thresholds {
-        similarity: args.threshold.unwrap_or(usual.similarity),
+        similarity: args.threshold.or(found_out).unwrap_or(usual.similarity),
         containment: args.containment.unwrap_or(usual.containment),
     };
     let question = Question {
@@ -113,7 +176,75 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let mut reporter = Reporter::new(question.jobs.unwrap_or(1), args.quiet);
     let found = patches(dir, &benchmark, &question, &cancel, &mut reporter);
     reporter.finish();
-    let found = found?;
+    let mut found = found?;
+    let mut revision = LEXICAL.to_string();
+    if let (Some(name), 0) = (&args.embedder, found.missing) {
+        let embedder = Embedder {
+            name: name.clone(),
+            options: Options {
+                max_cost: args.ask.max_cost,
+                environment: Environment(Some(|name| std::env::var(name).ok())),
+                ..Options::default()
+            },
+        };
+        let mut reporter = Reporter::new(question.jobs.unwrap_or(1), args.quiet);
+        let run = Run {
+            cancel: &cancel,
+            observer: &mut reporter,
+        };
+        let asked = embedded(dir, &benchmark, &question, &found, &embedder, run);
+        reporter.finish();
+        let asked = asked?;
+        revision.clone_from(&asked.models[0].revision);
+        for why in asked.failures.iter().take(5) {
+            eprintln!("not embedded: {why}");
+        }
+        found.told = asked.value;
+        found.missing = asked.missing;
+        for (kind, n) in asked.executed {
+            *found.executed.entry(kind).or_default() += n;
+        }
+    }
+    if let (Some(path), 0) = (&args.environments, found.missing) {
+        let environments = Environments::read(path)?;
+        let options = Options {
+            jobs: question.jobs,
+            libclang: libclang_path(),
+            ..Options::default()
+        };
+        let mut reporter = Reporter::new(1, args.quiet);
+        let tried = trial::decide(
+            dir,
+            &benchmark,
+            &mut found,
+            &environments,
+            args.test_all,
+            &options,
+            &cancel,
+            &mut reporter,
+        );
+        reporter.finish();
+        let tried = tried?;
+        eprintln!("tests decided {} instances", tried.decided);
+        for (why, n) in &tried.open {
+            eprintln!("{n:>7}  not: {why}");
+        }
+    }
+    if let Some(calibration) = calibration.filter(|c| c.embedder != revision) {
+        eprintln!(
+            "note: the threshold was calibrated for {}, and this is {revision}",
+            calibration.embedder
+        );
+    }
+    let presence = match (&args.ask.language, found.missing) {
+        (Some(named), 0) => asked(dir, args, named, &benchmark, &found, &cancel)?,
+        _ => None,
+    };
+    if let Some(presence) = &presence {
+        known = stages::known(presence);
+    }
+    let unanswered: usize = presence.iter().flat_map(|p| p.incomplete.values()).sum();
+    let missing = found.missing + unanswered;
     let verdict_of = |verdict: Verdict| -> BTreeSet<&str> {
         let all = benchmark.instances.iter().zip(&found.told);
         all.filter(|(_, told)| told.as_ref().is_some_and(|t| t.verdict == verdict))
@@ -135,13 +266,13 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         }
         _ => present,
     };
-    let rows = match found.missing {
+    let rows = match missing {
         0 => effects(&entries, &benchmark.instances, |i| {
             contaminated.contains(&*i.id)
         }),
         _ => Vec::new(),
     };
-    if let (Some(out), 0) = (&args.filtered, found.missing) {
+    if let (Some(out), 0) = (&args.filtered, missing) {
         let files = benchmark.filtered(|i| {
             !contaminated.contains(&*i.id) && (args.keep_unknown || !unknown.contains(&*i.id))
         });
@@ -156,7 +287,7 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
             "cutoff": crate::date::day(window.cutoff),
             "collection": [crate::date::day(window.start), crate::date::day(window.end)],
             "model": args.model,
-            "embedder": crate::contamination::patch::calibrate::LEXICAL,
+            "embedder": revision,
             "similarity": thresholds.similarity,
             "containment": thresholds.containment,
         }),
@@ -165,10 +296,28 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         executed: &found.executed,
         missing: found.missing,
     };
-    match args.format {
-        Format::Json => print(&json(&patches_json(&told)))?,
-        Format::Text => print(&patches_text(&told))?,
+    match (args.format, &presence) {
+        (Format::Json, presence) => {
+            let mut told = patches_json(&told);
+            if let Some(presence) = presence {
+                told["presence"] = presence_json(presence, args.ask.evidence);
+            }
+            print(&json(&told))?;
+        }
+        (Format::Text, presence) => {
+            print(&patches_text(&told))?;
+            if let Some(presence) = presence {
+                print(&format!("\n{}", presence_text(presence)))?;
+                if args.ask.evidence {
+                    print(&presence_evidence(presence))?;
+                }
+            }
+        }
     }
+    if args.ask.language.is_some() && presence.is_none() && found.missing == 0 {
+        eprintln!("note: no patch was there at the cutoff, so no model was asked");
+    }
+    let complete = presence.as_ref().map_or(exit::OK, notes);
     if found.missing > 0 {
         let why = match found.stopped {
             true => "it was stopped",
@@ -184,7 +333,51 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         );
         return Ok(exit::INCOMPLETE);
     }
-    Ok(exit::OK)
+    if complete != exit::OK && args.filtered.is_some() {
+        eprintln!("nothing was written: not all was answered");
+    }
+    Ok(complete)
+}
+
+/// Stage I for the repositories in which a patch was there.
+fn asked(
+    dir: &Path,
+    args: &Args,
+    named: &str,
+    benchmark: &Benchmark,
+    found: &Found,
+    cancel: &Cancel,
+) -> Result<Option<presence::Found>, AppError> {
+    let ask = &args.ask;
+    let plan = Plan {
+        language: language(named)?,
+        repositories: Vec::new(),
+        corpus: lists(&ask.corpus)?,
+        controls: lists(&ask.control)?,
+        settings: Settings::default(),
+        rules: Rules::default(),
+        draws: match ask.four_draws {
+            true => Draws::Four,
+            false => Draws::Greedy,
+        },
+    };
+    let whom = Whom {
+        replays: ask.replay.clone(),
+        models: args.model.iter().cloned().collect(),
+        max_cost: ask.max_cost,
+        environment: Environment(Some(|name| std::env::var(name).ok())),
+    };
+    let mut reporter = Reporter::new(1, args.quiet);
+    let told = Told {
+        run: Run {
+            cancel,
+            observer: &mut reporter,
+        },
+        tell: &mut |_| {},
+    };
+    let presence = stages::knows(dir, benchmark, found, plan, &whom, told);
+    reporter.finish();
+    presence
 }
 
 /// What Stage I says of the models that are asked about.

@@ -114,6 +114,11 @@ fn show(found: &Found, args: &Args) -> CliResult {
             }
         }
     }
+    Ok(notes(found))
+}
+
+/// Says what was left out, spent and not answered, and how to leave.
+pub fn notes(found: &Found) -> u8 {
     for (name, why) in &found.missing {
         eprintln!("left out: {name}: {why}");
     }
@@ -133,8 +138,8 @@ fn show(found: &Found, args: &Args) -> CliResult {
             "incomplete: {model} has not answered {missing} questions, and is in no table; the same command goes on"
         );
     }
-    Ok(match found.incomplete.is_empty() {
+    match found.incomplete.is_empty() {
         true => exit::OK,
         false => exit::INCOMPLETE,
-    })
+    }
 }

@@ -66,6 +66,11 @@ pub struct Block {
     pub deleted: Vec<usize>,
     /// The tokens of lines that it adds, in the unit after.
     pub added: Vec<usize>,
+    /// The text of either side, from the first token to the last.
+    pub says: [String; 2],
+    /// The bytes of its file on which the side before stands; where there is none, the place at which the
+    /// patch puts the side after.
+    pub stands: Range<usize>,
 }
 
 /// Why a patch cannot be looked for.
@@ -151,6 +156,11 @@ fn one_side(file: &FilePatch, before: &[u8], after: &[u8]) -> Site {
         hunk: 0,
         deleted: all(&old).collect(),
         added: all(&new).collect(),
+        says: [
+            said(&old, &all(&old), before),
+            said(&new, &all(&new), after),
+        ],
+        stands: 0..before.len(),
         before: all(&old),
         after: all(&new),
     };
@@ -222,14 +232,25 @@ fn both_sides(
                 after: other.as_ref().map_or(0..0, |u| u.on_lines(right)),
                 deleted: on(&unit, &touched.deleted),
                 added: on(&other, &touched.added),
+                says: Default::default(),
+                stands: 0..0,
             };
-            let says = |unit: &Option<Unit>, at: &Range<usize>| -> Vec<u64> {
+            let labels = |unit: &Option<Unit>, at: &Range<usize>| -> Vec<u64> {
                 let tokens = unit.as_ref().map(|u| &u.tokens[at.clone()]);
                 tokens.unwrap_or_default().iter().map(|t| t.label).collect()
             };
             // What only comments and layout tell apart is no change.
-            if says(&unit, &block.before) != says(&other, &block.after) {
-                blocks.push(widened(block, &unit, &other));
+            if labels(&unit, &block.before) != labels(&other, &block.after) {
+                let mut block = widened(block, &unit, &other);
+                block.says = [
+                    said(&unit, &block.before, before),
+                    said(&other, &block.after, after),
+                ];
+                block.stands = match block.before.is_empty() {
+                    false => stands(&unit, &block.before),
+                    true => put_at(&old_lines, &new_lines, &hunks[*hunk], &touched.added),
+                };
+                blocks.push(block);
             }
         }
         if !blocks.is_empty() {
@@ -277,6 +298,40 @@ fn widened(mut block: Block, unit: &Option<Unit>, other: &Option<Unit>) -> Block
         }
     }
     block
+}
+
+/// What stands from the first of these tokens to the last; `text` is the file's.
+fn said(unit: &Option<Unit>, tokens: &Range<usize>, text: &[u8]) -> String {
+    String::from_utf8_lossy(&text[stands(unit, tokens)]).into_owned()
+}
+
+/// The byte of the old file at which a hunk puts the first of the lines that it adds.
+fn put_at(
+    old: &[&[u8]],
+    new: &[&[u8]],
+    (left, right): &(Range<usize>, Range<usize>),
+    added: &BTreeSet<usize>,
+) -> Range<usize> {
+    let first = added.first().map_or(0, |line| line - right.start);
+    let ops = similar::capture_diff_slices(
+        similar::Algorithm::Myers,
+        &old[left.clone()],
+        &new[right.clone()],
+    );
+    let op = ops.iter().find(|op| op.new_range().contains(&first));
+    let before = op.map_or(left.len(), |op| op.old_range().end);
+    let lines = &old[..left.start + before];
+    let at = lines.iter().map(|line| line.len()).sum();
+    at..at
+}
+
+/// The bytes from the first of these tokens to the last.
+fn stands(unit: &Option<Unit>, tokens: &Range<usize>) -> Range<usize> {
+    let tokens = unit.as_ref().map_or(&[][..], |u| &u.tokens[tokens.clone()]);
+    match (tokens.first(), tokens.last()) {
+        (Some(first), Some(last)) => first.start..last.end,
+        _ => 0..0,
+    }
 }
 
 fn on(unit: &Option<Unit>, lines: &BTreeSet<usize>) -> Vec<usize> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::edit::{Edit, Place, Site};
 use super::measure::{Found, Seen, find, measure};
-use super::source::{Source, plain_lines};
+use super::source::{Outline, Source, plain_lines};
 use super::walk::{Changes, Head, Step, Trail, Visit, Walk};
 use crate::lang::SnippetLanguage;
 
@@ -64,6 +64,9 @@ impl Index {
 /// Gives the bytes of an object; nothing if there are too many.
 pub type Blobs<'a, E> = &'a mut dyn FnMut(&str) -> Result<Option<Arc<[u8]>>, E>;
 
+/// Gives the functions of an object: of its name, a path at which it is, and its text.
+pub type Outlines<'a> = &'a dyn Fn(&str, &str, &[u8]) -> Outline;
+
 /// Walks a patch through a line. `base` is the position whose tree has the base's code, and `file`
 /// gives the object of a path in that tree.
 ///
@@ -74,6 +77,7 @@ pub fn walk<E>(
     index: &Index,
     base: usize,
     blobs: Blobs<'_, E>,
+    outlines: Outlines<'_>,
     file: &mut dyn FnMut(&str) -> Result<Option<String>, E>,
 ) -> Result<Walk, E> {
     let mut walk = Walk {
@@ -92,8 +96,10 @@ pub fn walk<E>(
             site,
             index,
             blobs: &mut *blobs,
+            outlines,
             touching: 0,
             known: None,
+            gone: false,
         };
         let visits = follower.both_ways(base, path, object)?;
         walk.touching = walk.touching.max(follower.touching);
@@ -109,9 +115,12 @@ struct Follower<'a, E> {
     site: &'a Site,
     index: &'a Index,
     blobs: Blobs<'a, E>,
+    outlines: Outlines<'a>,
     touching: usize,
     /// The last text in which something was seen, and the bytes of the function there.
     known: Option<(Seen, Vec<u8>)>,
+    /// Whether the function was not in the text that was looked at last.
+    gone: bool,
 }
 
 /// Where the site is after, or before, a commit.
@@ -138,6 +147,7 @@ impl<E> Follower<'_, E> {
         back.reverse();
         let mut visits = back;
         self.known = None;
+        self.gone = false;
         self.forwards(base, start, &mut visits)?;
         // What looks the same again is one visit.
         visits.dedup_by(|next, last| {
@@ -227,10 +237,31 @@ impl<E> Follower<'_, E> {
             moved_to(&mut seen, &text, start, function.len());
             return Ok(spot(seen));
         }
-        let source = Source::read(path, &text);
+        // Under another name it was looked for when it left. Until its own is there again it need not
+        // be: most of a long history is from before a function was written.
+        if self.gone && !self.is_named(&text) {
+            return Ok(spot(Seen {
+                found: Found::Gone,
+                blocks: Vec::new(),
+            }));
+        }
+        let functions = (self.outlines)(object, path, &text);
+        let source = Source::outlined(path, &text, functions);
         let seen = measure(self.site, &source);
+        self.gone = seen.found == Found::Gone;
         self.known = anchor(self.site, &source, &seen);
         Ok(spot(seen))
+    }
+
+    /// Whether the text has the function's name, or the site is no function.
+    fn is_named(&self, text: &[u8]) -> bool {
+        match &self.site.place {
+            Place::Function { name, .. } => {
+                let last = name.rsplit(['.', ':']).next().unwrap_or(name);
+                bstr::ByteSlice::contains_str(text, last)
+            }
+            Place::Outside | Place::File => true,
+        }
     }
 
     /// The function in another file of the same commit, in the same language, if it is more alike
@@ -266,7 +297,8 @@ impl<E> Follower<'_, E> {
             if !bstr::ByteSlice::contains_str(&text[..], &name) {
                 continue;
             }
-            let source = Source::read(&other, &text);
+            let functions = (self.outlines)(object, &other, &text);
+            let source = Source::outlined(&other, &text, functions);
             let seen = measure(self.site, &source);
             let alike = alike(&seen);
             if alike >= enough && best.as_ref().is_none_or(|(known, _)| alike > *known) {
@@ -281,6 +313,7 @@ impl<E> Follower<'_, E> {
             }
         }
         self.known = None;
+        self.gone &= best.is_none();
         Ok(best.map(|(_, spot)| spot))
     }
 }
@@ -401,6 +434,7 @@ mod tests {
     use super::super::decide::Thresholds;
     use super::super::diff::read;
     use super::super::edit::edit;
+    use super::super::source::outline;
     use super::*;
 
     const BUGGY: &str =
@@ -461,7 +495,8 @@ mod tests {
         let edit = edit(&diff, |path| Some(trees[base][path].clone().into_bytes())).unwrap();
         let mut blobs = |object: &str| Ok::<_, Infallible>(Some(Arc::from(object.as_bytes())));
         let mut file = |path: &str| Ok(trees[base].get(path).cloned());
-        walk(&edit, &index, base, &mut blobs, &mut file).unwrap()
+        let outlines = |_: &str, path: &str, text: &[u8]| outline(path, text);
+        walk(&edit, &index, base, &mut blobs, &outlines, &mut file).unwrap()
     }
 
     fn there(trees: &[Tree], base: usize) -> Vec<(usize, Option<usize>)> {
@@ -520,6 +555,25 @@ mod tests {
                 (5, "get.c")
             ]
         );
+    }
+
+    #[test]
+    fn a_function_that_is_not_there_yet_or_comes_back_is_seen_when_it_is() {
+        const ONE: &str = "int one(void)\n{\n    return 1;\n}\n";
+        const TWO: &str = "int two(void)\n{\n    return 2;\n}\n";
+        let both = format!("{ONE}{TWO}");
+        let files = [ONE, &both, BUGGY, &fixed(), ONE, &both, &fixed(), TWO, ONE];
+        let trees = files.map(|text| tree(&[("a.c", text)]));
+        assert_eq!(there(&trees, 2), [(3, Some(4)), (6, Some(7))]);
+        let walk = walked(&trees, 2);
+        let gone = |v: &&Visit| v.seen.found == Found::Gone;
+        let gone: Vec<usize> = walk.trails[0]
+            .visits
+            .iter()
+            .filter(gone)
+            .map(|v| v.at)
+            .collect();
+        assert_eq!(gone, [0, 4, 7], "what looks the same again is one visit");
     }
 
     #[test]

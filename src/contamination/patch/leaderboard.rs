@@ -189,6 +189,7 @@ mod tests {
             id: format!("i{n}"),
             repository: "a/b".into(),
             base: "c".into(),
+            fixed: false,
             patch: Vec::new().into(),
             test_patch: Vec::new(),
             fail_to_pass: Vec::new(),

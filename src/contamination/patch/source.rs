@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::tree::{Tree, label};
 use crate::lang::{Snippet, SnippetLanguage, SyntaxNode};
@@ -81,20 +82,35 @@ pub fn dice(a: &HashMap<u64, u32>, b: &HashMap<u64, u32>) -> f64 {
 pub struct Source<'a> {
     text: &'a [u8],
     language: Option<SnippetLanguage>,
-    functions: Vec<Snippet>,
+    functions: Outline,
     /// The first byte of each line.
     lines: Vec<usize>,
 }
 
+/// The functions of a file, in order of position: what reading it takes longest for, and what all patches
+/// of a repository can share.
+pub type Outline = Arc<Vec<Snippet>>;
+
+/// The functions of a file; where its extension means no language, it has none.
+pub fn outline(path: &str, text: &[u8]) -> Outline {
+    let language = SnippetLanguage::of_path(path);
+    Arc::new(language.map_or_else(Vec::new, |l| l.snippets(text).found))
+}
+
 impl<'a> Source<'a> {
-    /// Reads a file; where its extension means no language, it has no functions.
+    /// Reads a file.
     pub fn read(path: &str, text: &'a [u8]) -> Source<'a> {
+        Source::outlined(path, text, outline(path, text))
+    }
+
+    /// A file whose functions are known.
+    pub fn outlined(path: &str, text: &'a [u8], functions: Outline) -> Source<'a> {
         let language = SnippetLanguage::of_path(path);
         let ends = text.iter().enumerate().filter(|(_, b)| **b == b'\n');
         Source {
             text,
             language,
-            functions: language.map_or_else(Vec::new, |l| l.snippets(text).found),
+            functions,
             lines: std::iter::once(0)
                 .chain(ends.map(|(at, _)| at + 1))
                 .collect(),

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::source::line::{first_parents, tip};
 use crate::source::{History, HistoryError};
 
 fn git(dir: &Path, args: &[&str]) -> String {
@@ -155,4 +156,44 @@ fn a_commit_that_is_gone_leaves_the_others_readable() {
     assert_eq!(deeper.commit(&third).unwrap().files.len(), 1);
     let nothing = History::open(clone.path());
     assert!(matches!(nothing, Err(HistoryError::NoRepository(_))));
+}
+
+#[test]
+fn the_default_branch_is_that_of_the_origin_in_a_clone_and_head_in_a_mirror() {
+    let keeps = repository();
+    let dir = keeps.path();
+    write(dir, "a.c", "one\n");
+    let old = commit(dir);
+    write(dir, "a.c", "two\n");
+    let new = commit(dir);
+    // Whoever works in the clone may be on any branch.
+    git(dir, &["update-ref", "refs/remotes/origin/HEAD", &old]);
+    assert_eq!(tip(dir).unwrap(), old);
+    // In a mirror that is where somebody else's origin was once.
+    let mirror = tempfile::tempdir().unwrap();
+    let place = mirror.path().display().to_string();
+    git(dir, &["clone", "-q", "--mirror", ".", &place]);
+    git(mirror.path(), &["rev-parse", "refs/remotes/origin/HEAD"]);
+    assert_eq!(tip(mirror.path()).unwrap(), new);
+}
+
+#[test]
+fn a_clone_that_lacks_objects_says_so() {
+    let keeps = repository();
+    let dir = keeps.path();
+    let long: String = (0..50).map(|n| format!("line {n}\n")).collect();
+    write(dir, "a.c", &long);
+    commit(dir);
+    std::fs::rename(dir.join("a.c"), dir.join("b.c")).unwrap();
+    write(dir, "b.c", format!("{long}more\n"));
+    let last = commit(dir);
+    assert_eq!(first_parents(dir, &last).unwrap().len(), 2);
+    let blob = git(dir, &["rev-parse", "HEAD:b.c"]);
+    let (folder, file) = blob.split_at(2);
+    std::fs::remove_file(dir.join(".git/objects").join(folder).join(file)).unwrap();
+    // What the newest commit renames cannot be told any more.
+    match first_parents(dir, &last) {
+        Err(HistoryError::NotWhole { said, .. }) => assert!(said.contains(&blob), "{said}"),
+        other => panic!("{other:?}"),
+    }
 }

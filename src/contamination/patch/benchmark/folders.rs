@@ -1,5 +1,5 @@
-//! Benchmarks that are folders of files: Defects4J, whose patches run from fixed to buggy, and
-//! BugsInPy.
+//! Benchmarks that are folders of files: Defects4J, whose patches run from fixed to buggy (and are cut
+//! down to the fault, so that it is the fixed revision they fit), and BugsInPy.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -70,7 +70,7 @@ fn defects4j(files: &BTreeMap<String, Vec<u8>>) -> Benchmark {
         let head = rows.next().unwrap_or_default();
         let columns: Vec<&str> = head.split(',').collect();
         let column = |name: &str| columns.iter().position(|c| c.trim() == name);
-        let (number, base) = (column("bug.id"), column("revision.id.buggy"));
+        let (number, base) = (column("bug.id"), column("revision.id.fixed"));
         heads.insert(path.clone(), format!("{head}\n"));
         for row in rows.filter(|row| !row.trim().is_empty()) {
             // Addresses come last, so that a comma in one does no harm.
@@ -96,6 +96,7 @@ fn defects4j(files: &BTreeMap<String, Vec<u8>>) -> Benchmark {
                 id,
                 repository: project.to_string(),
                 base: base.to_string(),
+                fixed: true,
                 patch: reversed(patch).into(),
                 test_patch: tests.map(|t| reversed(t)).unwrap_or_default(),
                 fail_to_pass: named.map(|l| l.trim().to_string()).collect(),
@@ -165,6 +166,7 @@ fn bugs_in_py(files: &BTreeMap<String, Vec<u8>>) -> Benchmark {
             id,
             repository,
             base,
+            fixed: false,
             patch: patch.as_slice().into(),
             test_patch: Vec::new(),
             fail_to_pass: commands.map(str::to_string).collect(),
@@ -208,7 +210,7 @@ mod tests {
         let files = tree(&[
             (
                 "Lang/active-bugs.csv",
-                "bug.id,revision.id.buggy,revision.id.fixed,report.id,report.url\n1,b1,f1,L-1,http://x\n2,b2,f2,L-2,http://y\n3,,f3,,\n",
+                "bug.id,revision.id.buggy,revision.id.fixed,report.id,report.url\n1,b1,f1,L-1,http://x\n2,b2,f2,L-2,http://y\n3,b3,,,\n",
             ),
             ("Lang/patches/1.src.patch", BACKWARDS),
             ("Lang/trigger_tests/1", "--- org.A::one\njava.lang.Error\n"),
@@ -218,8 +220,8 @@ mod tests {
             panic!()
         };
         assert_eq!(
-            (&*one.id, &*one.repository, &*one.base),
-            ("Lang-1", "Lang", "b1")
+            (&*one.id, &*one.repository, &*one.base, one.fixed),
+            ("Lang-1", "Lang", "f1", true)
         );
         assert_eq!(one.fail_to_pass, ["org.A::one"]);
         let forwards = text(&one.patch);

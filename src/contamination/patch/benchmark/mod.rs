@@ -22,6 +22,8 @@ pub struct Instance {
     pub repository: String,
     /// The commit that the patch fits.
     pub base: String,
+    /// Whether that commit is as after the patch, which fits it backwards.
+    pub fixed: bool,
     /// The fix, from buggy to fixed.
     pub patch: Arc<[u8]>,
     /// What it adds to the tests.

@@ -162,6 +162,7 @@ fn instance(row: &Value) -> Result<(Form, Instance), NoInstance> {
             id,
             repository,
             base,
+            fixed: false,
             patch: patch.into_bytes().into(),
             test_patch: text("test_patch").unwrap_or_default().into_bytes(),
             fail_to_pass: names(["FAIL_TO_PASS", "f2p_tests"]),
