@@ -27,7 +27,7 @@ use crate::tosss::change::Dropped;
 use crate::tosss::jobs::{CHANGE, PATCHES, change, patches};
 use crate::tosss::pair::{Limits, Mined, NoPair, Pair};
 use crate::tosss::query::{FixArg, PackageArg, fix_pairs, package_pairs};
-use crate::tosss::record::{Fix, Found, Problem, json};
+use crate::tosss::record::{self, Fix, Found, Problem, is_record};
 
 /// What the file of fixes says of its format.
 const FORMAT: &str = "everbench-tosss/1";
@@ -409,8 +409,8 @@ pub fn mined(dir: &Path) -> Result<(Mined, usize), AppError> {
     Ok(quarry.told(&parts, &hold))
 }
 
-/// What the records in a file or folder give: JSON files of OSV, CVE JSON 5 and NVD 2.0, and zip
-/// archives of them.
+/// What the records in a file or folder give: JSON files of OSV, CVE JSON 5 and NVD 2.0, YAML files of
+/// OSV, and zip archives of them.
 ///
 /// # Errors
 /// A path that cannot be read.
@@ -430,7 +430,7 @@ pub fn records_in(path: &Path) -> Result<Found, AppError> {
             continue;
         }
         let zip = name.ends_with(".zip");
-        if !(given || zip || name.ends_with(".json")) {
+        if !(given || zip || is_record(&name)) {
             continue;
         }
         let bytes = std::fs::read(entry.path()).map_err(|e| unreadable(entry.path(), &e))?;
@@ -446,7 +446,7 @@ pub fn records_in(path: &Path) -> Result<Found, AppError> {
             Err(_) => damaged.push((name, Problem::Archive)),
             Ok(tree) => {
                 let inside = tree.snapshot.files.keys();
-                let inside = inside.filter(|path| path.ends_with(".json"));
+                let inside = inside.filter(|path| is_record(path));
                 files.extend(inside.filter_map(|path| {
                     let bytes = tree.bytes(path)?.to_vec();
                     Some((format!("{name}: {path}"), bytes))
@@ -454,7 +454,7 @@ pub fn records_in(path: &Path) -> Result<Found, AppError> {
             }
         }
     }
-    let mut found = json(files.iter().map(|(name, bytes)| (&**name, &**bytes)));
+    let mut found = record::read(files.iter().map(|(name, bytes)| (&**name, &**bytes)));
     found.records += damaged.len();
     found.problems.extend(damaged);
     Ok(found)

@@ -16,6 +16,7 @@ mod board;
 mod db;
 mod driver;
 mod hold;
+mod lately;
 mod observe;
 mod registry;
 mod scribe;
@@ -24,6 +25,7 @@ mod service;
 pub use db::{Db, EngineDb, Facts, FactsError, Slot};
 pub use driver::{Done, DriveError, Driven, Driver, Ledger, Observer, Progress, Tally, Tried};
 pub use hold::{Broken, Hold, Whose, fold};
+pub use lately::Lately;
 pub use registry::{Absent, Context, Executor, Failure, Output, Registered, Registry, Runs, Spent};
 pub use service::{Order, Service};
 

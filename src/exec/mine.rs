@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::digest::Digest;
-use crate::engine::{Absent, Context, Executor, Failure, Output};
+use crate::engine::{Absent, Context, Executor, Failure, Lately, Output};
 use crate::job::Job;
 use crate::lang::SnippetLanguage;
 use crate::source::{Apt, DebianError, Git, GitError, History, HistoryError};
@@ -16,6 +16,8 @@ use crate::tosss::debian::patches;
 
 /// A file of more bytes than this is not read.
 const MOST: u64 = 8 << 20;
+/// Bytes of objects that are kept at hand.
+const AT_HAND: usize = 32 << 20;
 /// Where a repository says under which licence it is.
 const LICENCES: [&str; 5] = ["LICENSE", "COPYING", "LICENSE.txt", "LICENSE.md", "LICENCE"];
 
@@ -28,6 +30,17 @@ pub struct Changes {
     pub git: Git,
     /// Repositories that are being read and that no job uses now.
     idle: Mutex<HashMap<PathBuf, Vec<History>>>,
+    /// Objects of any repository, by their ids, which say what is in them: what one commit leaves is
+    /// what the next one changes.
+    recent: Mutex<Lately<String, Blob>>,
+    /// Licences by the object of the file that says them.
+    licences: Mutex<HashMap<String, Option<String>>>,
+}
+
+#[derive(Clone)]
+struct Blob {
+    digest: Digest,
+    bytes: Arc<[u8]>,
 }
 
 impl Changes {
@@ -37,23 +50,20 @@ impl Changes {
             places,
             git: Git::new(private),
             idle: Mutex::default(),
+            recent: Mutex::new(Lately::new(AT_HAND)),
+            licences: Mutex::default(),
         }
     }
 
     fn read(&self, path: &Path, commit: &str) -> Result<Output, HistoryError> {
-        let known = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_mut(path)
-            .and_then(Vec::pop);
+        let known = held(&self.idle).get_mut(path).and_then(Vec::pop);
         let mut history = match known {
             Some(history) => history,
             None => History::open(path)?,
         };
-        let read = change(&mut history, commit);
+        let read = self.change(&mut history, commit);
         if matches!(read, Ok(_) | Err(HistoryError::NoCommit { .. })) {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut idle = held(&self.idle);
             idle.entry(path.to_path_buf()).or_default().push(history);
         }
         read
@@ -121,56 +131,89 @@ fn absent(error: &dyn std::error::Error, of: Option<Absent>) -> Failure {
     }
 }
 
-/// A commit's change with the bytes of its sources.
-fn change(history: &mut History, id: &str) -> Result<Output, HistoryError> {
-    let commit = history.commit(id)?;
-    let mut change = Change {
-        parents: commit.parents.len(),
-        files: commit.files.len(),
-        date: Some(crate::date::day(commit.committed)),
-        ..Change::default()
-    };
-    let mut blobs: BTreeMap<Digest, Vec<u8>> = BTreeMap::new();
-    for file in &commit.files {
-        let path = file.after.as_ref().or(file.before.as_ref());
-        let Some((path, _)) = path.filter(|(path, _)| SnippetLanguage::of_path(path).is_some())
-        else {
-            continue;
+impl Changes {
+    /// A commit's change with the bytes of its sources.
+    fn change(&self, history: &mut History, id: &str) -> Result<Output, HistoryError> {
+        let commit = history.commit(id)?;
+        let mut change = Change {
+            parents: commit.parents.len(),
+            files: commit.files.len(),
+            date: Some(crate::date::day(commit.committed)),
+            ..Change::default()
         };
-        let (Some((from, old)), Some((to, new)), true) = (&file.before, &file.after, file.regular)
-        else {
-            change.left_out.push((path.clone(), Dropped::OneSided));
-            continue;
-        };
-        let (Some(before), Some(after)) = (history.blob(old, MOST)?, history.blob(new, MOST)?)
-        else {
-            change.left_out.push((path.clone(), Dropped::TooLarge));
-            continue;
-        };
-        let mut put = |bytes: &[u8]| {
-            let digest = Digest::of(bytes);
-            blobs.entry(digest).or_insert_with(|| bytes.to_vec());
-            digest
-        };
-        change.sources.push(ChangedFile {
-            path: to.clone(),
-            from: (from != to).then(|| from.clone()),
-            before: put(&before),
-            after: put(&after),
-        });
-    }
-    if !change.sources.is_empty() {
-        for name in LICENCES {
-            if let Some(bytes) = history.file(&commit.id, name, 1 << 20)? {
-                change.licence = licence(&String::from_utf8_lossy(&bytes)).map(str::to_string);
-                break;
+        let mut blobs: BTreeMap<Digest, Vec<u8>> = BTreeMap::new();
+        for file in &commit.files {
+            let path = file.after.as_ref().or(file.before.as_ref());
+            let Some((path, _)) = path.filter(|(path, _)| SnippetLanguage::of_path(path).is_some())
+            else {
+                continue;
+            };
+            let (Some((from, old)), Some((to, new)), true) =
+                (&file.before, &file.after, file.regular)
+            else {
+                change.left_out.push((path.clone(), Dropped::OneSided));
+                continue;
+            };
+            let (Some(before), Some(after)) = (self.blob(history, old)?, self.blob(history, new)?)
+            else {
+                change.left_out.push((path.clone(), Dropped::TooLarge));
+                continue;
+            };
+            let mut put = |blob: &Blob| {
+                let bytes = || blob.bytes.to_vec();
+                blobs.entry(blob.digest).or_insert_with(bytes);
+                blob.digest
+            };
+            change.sources.push(ChangedFile {
+                path: to.clone(),
+                from: (from != to).then(|| from.clone()),
+                before: put(&before),
+                after: put(&after),
+            });
+        }
+        if !change.sources.is_empty() {
+            let top = history.top(&commit.id)?;
+            let named = |name: &&str| top.iter().find(|(file, _)| file == name);
+            if let Some((_, id)) = LICENCES.iter().find_map(named) {
+                change.licence = self.licence(history, id)?;
             }
         }
+        Ok(Output {
+            bytes: change.encode(),
+            blobs: blobs.into_values().collect(),
+        })
     }
-    Ok(Output {
-        bytes: change.encode(),
-        blobs: blobs.into_values().collect(),
-    })
+
+    /// An object's bytes and their digest; nothing if there are too many.
+    fn blob(&self, history: &mut History, id: &str) -> Result<Option<Blob>, HistoryError> {
+        let id = id.to_string();
+        if let Some(known) = held(&self.recent).get(&id) {
+            return Ok(Some(known.clone()));
+        }
+        let Some(bytes) = history.blob(&id, MOST)? else {
+            return Ok(None);
+        };
+        let digest = Digest::of(&bytes);
+        let blob = Blob { digest, bytes };
+        held(&self.recent).put(id, blob.clone(), blob.bytes.len());
+        Ok(Some(blob))
+    }
+
+    /// The licence that a file says; nothing if it is none that is known, or too long.
+    fn licence(&self, history: &mut History, id: &str) -> Result<Option<String>, HistoryError> {
+        if let Some(known) = held(&self.licences).get(id) {
+            return Ok(known.clone());
+        }
+        let bytes = history.blob(id, 1 << 20)?;
+        let known = bytes.and_then(|b| licence(&String::from_utf8_lossy(&b)).map(str::to_string));
+        held(&self.licences).insert(id.to_string(), known.clone());
+        Ok(known)
+    }
+}
+
+/// What a mutex guards, also after a panic of another thread: it is whole at all times.
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A source package without its patches; the newest version where none is given.

@@ -2,6 +2,8 @@
 //! token means: it is what must be right about a file before any grammar is asked (comments,
 //! strings, directives, braces), and it is right for files no grammar can parse.
 
+use bstr::ByteSlice;
+
 /// What a token is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
@@ -355,13 +357,7 @@ pub(super) struct Lines(Vec<usize>);
 impl Lines {
     pub(super) fn of(source: &[u8]) -> Self {
         let mut starts = vec![0];
-        starts.extend(
-            source
-                .iter()
-                .enumerate()
-                .filter(|(_, c)| **c == b'\n')
-                .map(|(at, _)| at + 1),
-        );
+        starts.extend(source.find_iter("\n").map(|at| at + 1));
         Lines(starts)
     }
 

@@ -233,14 +233,13 @@ impl SnippetLanguage {
 
 /// The language with the queries that come with the program.
 fn compiled_language(id: LanguageId) -> Option<&'static Language> {
-    static LANGUAGES: OnceLock<Vec<Option<Language>>> = OnceLock::new();
-    let languages = LANGUAGES.get_or_init(|| {
-        let all = LanguageId::all();
-        all.map(|l| Language::new(l, &QueryTexts::of(l)).ok())
-            .collect()
-    });
+    // Each when it is wanted: to analyse the queries of a language takes a tenth of a second.
+    static LANGUAGES: OnceLock<Vec<OnceLock<Option<Language>>>> = OnceLock::new();
+    let languages = LANGUAGES.get_or_init(|| LanguageId::all().map(|_| OnceLock::new()).collect());
     let at = LanguageId::all().position(|l| l == id);
-    languages[at?].as_ref()
+    languages[at?]
+        .get_or_init(|| Language::new(id, &QueryTexts::of(id)).ok())
+        .as_ref()
 }
 
 fn of_compiled(id: LanguageId, source: &[u8]) -> Snippets {

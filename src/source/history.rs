@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
+use bstr::ByteSlice;
+
 use super::git::{CLEARED, Objects};
 
 /// Renames are looked for only if at most so many files were added or removed.
@@ -96,6 +98,7 @@ impl FileChange {
 /// A repository that is being read: two processes, which end with it.
 pub struct History {
     path: PathBuf,
+    dir: PathBuf,
     objects: Objects,
     ask: ChildStdin,
     changes: BufReader<ChildStdout>,
@@ -128,6 +131,7 @@ impl History {
         )?;
         Ok(History {
             path: whole,
+            dir,
             objects: Objects {
                 ask,
                 answer: BufReader::new(answer),
@@ -161,11 +165,14 @@ impl History {
         let mut commit = header(full, &bytes);
         if let [parent] = &commit.parents[..] {
             // In a shallow clone the parent may be missing, and `diff-tree` would end over it; or it
-            // is there, and git takes the commit for a root unless it is told otherwise.
-            let tree = format!("{parent}^{{tree}}");
-            let known = self.objects.look_up(tree.as_bytes(), u64::MAX);
-            if known.map_err(|e| failed(&self.path, e))?.is_none() {
-                return Err(gone(&self.path, true));
+            // is there, and git takes the commit for a root unless it is told otherwise. A clone can
+            // become shallow by a fetch; where a file stands for its directory it may be anywhere.
+            if !self.dir.is_dir() || self.dir.join("shallow").exists() {
+                let tree = format!("{parent}^{{tree}}");
+                let known = self.objects.look_up(tree.as_bytes(), u64::MAX);
+                if known.map_err(|e| failed(&self.path, e))?.is_none() {
+                    return Err(gone(&self.path, true));
+                }
             }
             let both = format!("{} {parent}", commit.id);
             commit.files = self.changed(&both).map_err(|e| failed(&self.path, e))?;
@@ -196,6 +203,18 @@ impl History {
         let found = self.objects.look_up(object.as_bytes(), most);
         let found = found.map_err(|e| failed(&self.path, e))?;
         Ok(found.map(|(_, bytes)| bytes))
+    }
+
+    /// The files at the top of a commit's tree that are ordinary files: name and object, as the tree
+    /// has them.
+    ///
+    /// # Errors
+    /// Git ended.
+    pub fn top(&mut self, commit: &str) -> Result<Vec<(String, String)>, HistoryError> {
+        let object = format!("{commit}^{{tree}}");
+        let found = self.objects.look_up(object.as_bytes(), u64::MAX);
+        let found = found.map_err(|e| failed(&self.path, e))?;
+        Ok(found.map_or_else(Vec::new, |(id, bytes)| files_of_tree(&bytes, id.len() / 2)))
     }
 
     /// The full id of a commit; nothing if there is none of that name.
@@ -330,6 +349,26 @@ pub(super) fn failed(repository: &Path, error: io::Error) -> HistoryError {
         repository: repository.to_path_buf(),
         error,
     }
+}
+
+/// The ordinary files in a tree object: each entry is its mode, a blank, its name, a zero byte and its
+/// id of `width` bytes.
+fn files_of_tree(mut tree: &[u8], width: usize) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    while let Some(end) = tree.iter().position(|b| *b == 0) {
+        let (Some((mode, name)), Some(id)) = (
+            tree[..end].split_once_str(" "),
+            tree.get(end + 1..end + 1 + width),
+        ) else {
+            break;
+        };
+        if mode.starts_with(b"100") {
+            let id = id.iter().map(|b| format!("{b:02x}")).collect();
+            files.push((String::from_utf8_lossy(name).into_owned(), id));
+        }
+        tree = &tree[end + 1 + width..];
+    }
+    files
 }
 
 /// Parents and date out of a commit object.

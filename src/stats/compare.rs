@@ -1,8 +1,7 @@
 //! Tests and corrections beside the intervals: the normal test, McNemar, sign flips, Holm,
 //! Benjamini-Hochberg, groups that cannot be told apart, power, and pass@k.
 
-use super::mix::mix64;
-use super::{StatsError, check_finite};
+use super::StatsError;
 use statrs::function::erf::erfc;
 use statrs::function::factorial::ln_binomial;
 
@@ -37,33 +36,55 @@ pub fn mcnemar_mid_p(only_a: u64, only_b: u64) -> f64 {
     (2.0 * tail - observed).min(1.0)
 }
 
-/// Two-sided sign-flip permutation test of the sums of paired differences, one sum per cluster:
-/// the share of random sign patterns, the observed one included, whose total is at least as far
-/// from zero. Deterministic for a seed.
+/// Two-sided sign-flip permutation test of the sums of paired differences, one sum per cluster: the
+/// share of all sign patterns whose total is at least as far from zero as the total of `sums`. It is
+/// exact: the totals are whole numbers, so that their distribution over all patterns can be written
+/// down: in memory that grows with the sum of their sizes, and in time with that times the clusters.
+/// What is below 1e-250 is given as that.
 ///
 /// # Errors
-/// No clusters, or a sum that is not finite.
-pub fn sign_flip(cluster_sums: &[f64], permutations: u32, seed: u64) -> Result<f64, StatsError> {
-    if cluster_sums.is_empty() {
+/// No clusters.
+pub fn sign_flip(sums: &[i32]) -> Result<f64, StatsError> {
+    if sums.is_empty() {
         return Err(StatsError::Empty { what: "clusters" });
     }
-    check_finite(cluster_sums)?;
-    let observed = cluster_sums.iter().sum::<f64>().abs();
-    // Patterns that give the same total in exact arithmetic must count as equal.
-    let slack = 1e-12 * cluster_sums.iter().map(|sum| sum.abs()).sum::<f64>();
-    let mut extreme = 1_u64;
-    for permutation in 0..permutations {
-        let mut total = 0.0;
-        for (block, sums) in cluster_sums.chunks(64).enumerate() {
-            let signs = mix64(seed, &[u64::from(permutation), block as u64]);
-            for (bit, sum) in sums.iter().enumerate() {
-                total += if signs >> bit & 1 == 0 { *sum } else { -sum };
-            }
+    let observed = sums.iter().map(|&sum| i64::from(sum)).sum::<i64>().abs();
+    // A cluster without a difference is the same under either sign.
+    let mut steps: Vec<usize> = sums.iter().map(|sum| sum.unsigned_abs() as usize).collect();
+    steps.retain(|&step| step > 0);
+    // Small steps first: the sums that they reach are few.
+    steps.sort_unstable();
+    let whole: i64 = steps.iter().map(|&step| step as i64).sum();
+    // The chance that those with a minus add up to `first + index`; the total is `whole` less twice that.
+    let (mut first, mut chances) = (0_i64, vec![1.0_f64]);
+    let mut next = Vec::new();
+    for step in steps {
+        next.clear();
+        next.resize(chances.len() + step, 0.0);
+        for (to, chance) in next.iter_mut().zip(&chances) {
+            *to = 0.5 * chance;
         }
-        extreme += u64::from(total.abs() >= observed - slack);
+        for (to, chance) in next[step..].iter_mut().zip(&chances) {
+            *to += 0.5 * chance;
+        }
+        let likely = |chance: &f64| *chance >= NEGLIGIBLE;
+        let from = next.iter().position(likely).unwrap_or(0);
+        let to = next
+            .iter()
+            .rposition(likely)
+            .map_or(next.len(), |at| at + 1);
+        chances.clear();
+        chances.extend_from_slice(&next[from..to]);
+        first += from as i64;
     }
-    Ok(extreme as f64 / (f64::from(permutations) + 1.0))
+    let far = |minus: i64| (whole - 2 * minus).abs() >= observed;
+    let tail = (first..).zip(&chances).filter(|(minus, _)| far(*minus));
+    let p: f64 = tail.map(|(_, chance)| chance).sum();
+    Ok(p.clamp(NEGLIGIBLE, 1.0))
 }
+
+/// Chances below this are left out of distributions: numbers that are still normal, and far from it.
+const NEGLIGIBLE: f64 = 1e-250;
 
 /// Holm's adjusted p-values, in input order: claims at level alpha are those below alpha, with
 /// the chance of one false claim or more at most alpha.
@@ -153,6 +174,7 @@ pub fn pass_at_k(samples: u64, right: u64, k: u64) -> Result<f64, StatsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::mix::mix64;
 
     fn close(got: f64, expected: f64) {
         assert!((got - expected).abs() < 1e-9, "{got}, expected {expected}");
@@ -204,11 +226,10 @@ mod tests {
             }
         }
         for row in rows("sign_flip") {
-            let got = sign_flip(&list(&row["sums"]), 20_000, 7).unwrap();
-            let exact = number(&row["p"]);
-            // Five standard errors of 20,000 draws.
-            let slack = 5.0 * (exact * (1.0 - exact) / 20_000.0).sqrt() + 1e-4;
-            assert!((got - exact).abs() < slack, "{got}, exactly {exact}");
+            // Quarters occur; the test does not depend on the unit.
+            let sums = list(&row["sums"]).into_iter().map(|sum| (4.0 * sum) as i32);
+            let got = sign_flip(&sums.collect::<Vec<i32>>()).unwrap();
+            close(got, number(&row["p"]));
         }
         for row in rows("clustered") {
             let names = row["clusters"].as_array().unwrap().iter();
@@ -282,30 +303,53 @@ mod tests {
         0.048,
     ];
 
+    proptest::proptest! {
+        /// The oracle counts all patterns one by one.
+        #[test]
+        fn sign_flips_agree_with_all_patterns_counted(
+            sums in proptest::collection::vec(proptest::prop_oneof![-1..=1, -9..=9], 1..13)
+        ) {
+            let total = |signs: u32| -> i32 {
+                let flipped = sums.iter().enumerate();
+                flipped.map(|(i, sum)| if signs >> i & 1 == 0 { *sum } else { -sum }).sum()
+            };
+            let patterns = 1_u32 << sums.len();
+            let extreme = (0..patterns).filter(|p| total(*p).abs() >= total(0).abs()).count();
+            let exact = extreme as f64 / f64::from(patterns);
+            proptest::prop_assert!((sign_flip(&sums).unwrap() - exact).abs() < 1e-12);
+        }
+    }
+
+    /// As many clusters as real tables have, where the patterns can only be drawn.
     #[test]
-    fn sign_flips_agree_with_all_patterns_counted() {
-        let sums = [3.0, -1.0, 2.0, 2.5, 0.5, -0.25, 4.0, 1.0];
-        let total: f64 = sums.iter().sum();
-        let extreme = (0..256_u32)
-            .filter(|signs| {
-                let flipped: f64 = (0..8)
-                    .map(|i| {
-                        if signs >> i & 1 == 0 {
-                            sums[i]
-                        } else {
-                            -sums[i]
-                        }
-                    })
-                    .sum();
-                flipped.abs() >= total.abs() - 1e-12
-            })
-            .count();
-        let exact = extreme as f64 / 256.0;
-        let got = sign_flip(&sums, 40_000, 1).unwrap();
-        assert!((got - exact).abs() < 0.005, "{got}, exactly {exact}");
-        assert_eq!(got, sign_flip(&sums, 40_000, 1).unwrap());
-        assert_eq!(sign_flip(&[0.0; 70], 99, 1).unwrap(), 1.0);
-        assert!(sign_flip(&[], 99, 1).is_err() && sign_flip(&[f64::NAN], 99, 1).is_err());
+    fn sign_flips_of_many_clusters_agree_with_drawn_patterns() {
+        for (clusters, spread, lean) in [(300, 2, 20), (588, 1, 30), (40, 7, 25), (70, 3, 0)] {
+            let draw = |i: i32| mix64(5, &[i as u64, clusters as u64]);
+            let sum = |i: i32| (draw(i) % (2 * spread + 1)) as i32 - spread as i32;
+            let sums: Vec<i32> = (0..clusters)
+                .map(|i| sum(i) + i32::from(i < lean))
+                .collect();
+            let observed = sums.iter().sum::<i32>().abs();
+            const DRAWS: u64 = 20_000;
+            let far = |pattern: &u64| {
+                let sign = |i: usize| 1 - 2 * (mix64(9, &[*pattern, i as u64]) & 1) as i32;
+                let total: i32 = sums.iter().enumerate().map(|(i, sum)| sign(i) * sum).sum();
+                total.abs() >= observed
+            };
+            let drawn = (0..DRAWS).filter(far).count() as f64 / DRAWS as f64;
+            let got = sign_flip(&sums).unwrap();
+            let error = (got * (1.0 - got) / DRAWS as f64).sqrt();
+            assert!((got - drawn).abs() < 4.0 * error, "{got}, drawn {drawn}");
+        }
+    }
+
+    #[test]
+    fn sign_flips_at_the_ends() {
+        assert_eq!(sign_flip(&[0; 70]).unwrap(), 1.0);
+        assert_eq!(sign_flip(&[1; 20]).unwrap(), 0.5_f64.powi(19));
+        // 2 in 2^4000 is no number that a double can hold.
+        assert_eq!(sign_flip(&[1; 4000]).unwrap(), NEGLIGIBLE);
+        assert!(sign_flip(&[]).is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::layout::now_ms;
 use super::{Attempt, Completed, Provenance, Reader, RunTally, Store, StoreError};
 use crate::digest::Digest;
-use crate::engine::{Done, Facts, FactsError, Ledger, Output, Tried};
+use crate::engine::{Done, Facts, FactsError, Lately, Ledger, Output, Tried};
 use crate::job::{Job, Key};
 
 impl Facts for Reader {
@@ -35,9 +35,47 @@ fn noted(key: &Key) -> String {
     format!("observed/{key}")
 }
 
+/// Bytes of blobs that are kept at hand.
+const AT_HAND: usize = 64 << 20;
+
+/// Blobs that were committed lately: what derives from an output reads its blobs soon after, and need
+/// not unpack and verify what was in memory when it was written.
+type Recent = Arc<Mutex<Lately<Digest, Arc<[u8]>>>>;
+
+/// A snapshot, with what this process committed lately at hand.
+struct Fresh {
+    reader: Reader,
+    recent: Recent,
+}
+
+impl Facts for Fresh {
+    fn output(&self, key: &Key) -> Result<Option<Digest>, FactsError> {
+        Facts::output(&self.reader, key)
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Arc<[u8]>>, FactsError> {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = recent.get(digest).cloned();
+        drop(recent);
+        match known {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Facts::blob(&self.reader, digest),
+        }
+    }
+
+    fn noted(&self, key: &Key) -> Result<Option<Digest>, FactsError> {
+        Facts::noted(&self.reader, key)
+    }
+
+    fn row(&self, key: &Digest) -> Option<Arc<[u8]>> {
+        Facts::row(&self.reader, key)
+    }
+}
+
 /// Writes what a drive gives into a store.
 pub struct StoreLedger {
     store: Arc<Store>,
+    recent: Recent,
     /// Of the facts that the current database was made of: rows derived from them carry it.
     epoch: u64,
     tool: String,
@@ -49,6 +87,7 @@ impl StoreLedger {
     pub fn new(store: Arc<Store>, facts: &Reader, tool: &str) -> StoreLedger {
         StoreLedger {
             store,
+            recent: Arc::new(Mutex::new(Lately::new(AT_HAND))),
             epoch: facts.epoch(),
             tool: tool.to_string(),
             tally: Mutex::default(),
@@ -76,6 +115,14 @@ impl Ledger for StoreLedger {
             of.bytes += (d.output.bytes.len() + blobs) as u64;
             of.cpu_us += d.cpu.as_micros() as u64;
         }
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        for blob in done.iter().flat_map(|d| &d.output.blobs) {
+            let digest = Digest::of(blob);
+            if recent.get(&digest).is_none() {
+                recent.put(digest, blob.as_slice().into(), blob.len());
+            }
+        }
+        drop(recent);
         let completed = done.into_iter().map(|d| {
             let wall = d.wall.as_micros() as u64;
             Completed {
@@ -141,7 +188,8 @@ impl Ledger for StoreLedger {
 
     fn facts(&self) -> Result<Arc<dyn Facts>, String> {
         let reader = self.store.reader().map_err(|e| e.to_string())?;
-        Ok(Arc::new(reader))
+        let recent = self.recent.clone();
+        Ok(Arc::new(Fresh { reader, recent }))
     }
 
     fn remember(&self, rows: Vec<(Digest, Vec<u8>)>) {

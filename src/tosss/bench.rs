@@ -158,7 +158,7 @@ pub fn report(
     cwes.dedup();
     // By weakness there are few pairs: no check by sign flips, and claims are not made there.
     let plain = Settings {
-        permutations: 0,
+        sign_flips: false,
         ..*settings
     };
     let mut weaknesses = Vec::new();

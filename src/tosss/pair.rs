@@ -403,13 +403,17 @@ fn plain(text: &[u8]) -> Vec<&[u8]> {
 fn unfit(changed: &ChangedFunction, limits: &Limits) -> Option<Dropped> {
     let sides = [&changed.before, &changed.after];
     let garbled = |text: &&String| {
-        let strange = |c: char| c == '\u{fffd}' || (c.is_control() && !"\t\n\r\u{c}".contains(c));
-        text.trim().is_empty() || text.contains(strange)
+        let layout = |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{c}');
+        let strange = |c: char| c == '\u{fffd}' || (c.is_control() && !layout(c));
+        text.trim().is_empty() || text.chars().any(strange)
     };
     if sides.iter().any(garbled) {
         return Some(Dropped::Garbled);
     }
-    let words = |text: &&String| text.split_whitespace().count() > limits.words;
+    // A word is a character at least, and between two there is another one.
+    let words = |text: &&String| {
+        text.len() / 2 >= limits.words && text.split_whitespace().count() > limits.words
+    };
     sides.iter().any(words).then_some(Dropped::TooLong)
 }
 

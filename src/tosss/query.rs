@@ -270,17 +270,10 @@ pub fn answered<'db>(db: &'db dyn Db, board: Board<'db>) -> Arc<Answered> {
     Arc::new(all)
 }
 
-/// The tables over all answers; `permutations` are drawn for each comparison.
+/// The tables over all answers.
 #[salsa::tracked(returns(clone))]
-pub fn tables<'db>(
-    db: &'db dyn Db,
-    board: Board<'db>,
-    permutations: u32,
-) -> Result<Arc<Report>, StatsError> {
-    let settings = Settings {
-        permutations,
-        ..Settings::default()
-    };
+pub fn tables<'db>(db: &'db dyn Db, board: Board<'db>) -> Result<Arc<Report>, StatsError> {
+    let settings = Settings::default();
     let pairs: Vec<&Pair> = board.pairs(db).iter().collect();
     let answered = answered(db, board);
     report(&pairs, &answered.answers, board.seed(db), &settings).map(Arc::new)

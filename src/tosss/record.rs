@@ -2,6 +2,7 @@
 //! and, for everything that gives none, a [`Problem`]; nothing is fetched here.
 //!
 //! - `osv`: OSV records. - `cve5`: CVE JSON 5. - `nvd`: NVD's API 2.0. - `list`: `cve,repository,commit`.
+//! - `yaml`: OSV records that are written as YAML.
 //! - [`dep3`]: headers of Debian's patches. - [`url`](commit_of_url): addresses that name a commit.
 
 mod cve5;
@@ -10,6 +11,7 @@ mod list;
 mod nvd;
 mod osv;
 mod url;
+mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -53,7 +55,9 @@ pub struct Fix {
 pub enum Problem {
     /// Its bytes are not JSON.
     NotJson,
-    /// It is JSON of no format that is known.
+    /// Its bytes are not one document of YAML.
+    NotYaml,
+    /// It is JSON or YAML of no format that is known.
     UnknownFormat,
     /// It has no id.
     NoId,
@@ -73,6 +77,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Problem::NotJson => "not JSON",
+            Problem::NotYaml => "not YAML",
             Problem::UnknownFormat => "neither OSV, CVE JSON 5 nor NVD 2.0",
             Problem::NoId => "no id",
             Problem::NoCommit => "names no commit",
@@ -114,16 +119,33 @@ struct Record {
     withdrawn: bool,
 }
 
-/// Reads JSON files of OSV records, CVE JSON 5 records and answers of NVD's API 2.0, each a name and
-/// its bytes. What format a file is of is seen from its content; a list of records is several.
-pub fn json<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Found {
+/// Whether a file's name says that it may hold records.
+pub fn is_record(name: &str) -> bool {
+    name.ends_with(".json") || is_yaml(name)
+}
+
+fn is_yaml(name: &str) -> bool {
+    name.ends_with(".yaml") || name.ends_with(".yml")
+}
+
+/// Reads files of OSV records, CVE JSON 5 records and answers of NVD's API 2.0, each a name and its
+/// bytes. They are JSON, unless the name says that it is YAML, which holds one OSV record. Of what
+/// format JSON is, is seen from its content; a list of records is several.
+pub fn read<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Found {
     let mut found = Found::default();
     let mut seen = BTreeSet::new();
     for (name, bytes) in files {
-        let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
-            found.records += 1;
-            found.problems.push((name.to_string(), Problem::NotJson));
-            continue;
+        let value = match is_yaml(name) {
+            true => yaml::record(bytes),
+            false => serde_json::from_slice::<Value>(bytes).map_err(|_| Problem::NotJson),
+        };
+        let value = match value {
+            Ok(value) => value,
+            Err(problem) => {
+                found.records += 1;
+                found.problems.push((name.to_string(), problem));
+                continue;
+            }
         };
         for record in records(&value) {
             found.records += 1;

@@ -60,18 +60,15 @@ pub struct Sheet {
 pub struct Settings {
     /// Of intervals, such as 0.95; claims are made at one minus this.
     pub confidence: f64,
-    /// Sign patterns drawn for each comparison; 0 leaves that check out.
-    pub permutations: u32,
-    /// Of the sign patterns.
-    pub seed: u64,
+    /// Whether differences are checked by sign flips.
+    pub sign_flips: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Settings {
             confidence: 0.95,
-            permutations: 999,
-            seed: 1,
+            sign_flips: true,
         }
     }
 }
@@ -136,7 +133,7 @@ pub struct Difference {
     pub holm: Option<f64>,
     /// The same for exploration (Benjamini and Hochberg).
     pub benjamini_hochberg: Option<f64>,
-    /// By sign flips over clusters, uncorrected; nothing if not asked for.
+    /// Exact, by all sign flips over clusters, uncorrected; nothing if not asked for.
     pub sign_flip: Option<f64>,
 }
 
@@ -372,7 +369,8 @@ type Grid = Vec<Option<Cell>>;
 
 #[derive(Clone, Copy)]
 struct Cell {
-    value: f64,
+    /// 1 if the fixed side was chosen, else 0.
+    secure: u8,
     cluster: u32,
     repeat: u8,
 }
@@ -393,7 +391,7 @@ fn grids(sheets: &[&Sheet]) -> Vec<Grid> {
                 grid.resize(question + 1, None);
             }
             grid[question] = Some(Cell {
-                value: value(item.answer),
+                secure: u8::from(item.answer == Answer::Secure),
                 cluster,
                 repeat: item.repeat,
             });
@@ -410,22 +408,23 @@ fn difference(a: &Grid, b: &Grid, settings: &Settings) -> Result<Option<Differen
         .zip(b)
         .filter_map(|(a, b)| Some(((*a)?, (*b)?)))
         .collect();
-    let values: Vec<f64> = both.iter().map(|(x, y)| x.value - y.value).collect();
+    let difference = |(x, y): &(Cell, Cell)| f64::from(x.secure) - f64::from(y.secure);
+    let values: Vec<f64> = both.iter().map(difference).collect();
     let clusters: Vec<Option<u32>> = both.iter().map(|(x, _)| Some(x.cluster)).collect();
     if values.is_empty() {
         return Ok(None);
     }
     let mean = clustered_mean(&values, &clusters, settings.confidence)?;
     let sums = || {
-        let mut sums: BTreeMap<u32, f64> = BTreeMap::new();
-        for (value, cluster) in values.iter().zip(&clusters) {
-            *sums.entry(cluster.unwrap_or(0)).or_default() += value;
+        let mut sums: BTreeMap<u32, i32> = BTreeMap::new();
+        for (x, y) in &both {
+            *sums.entry(x.cluster).or_default() += i32::from(x.secure) - i32::from(y.secure);
         }
-        sums.into_values().collect::<Vec<f64>>()
+        sums.into_values().collect::<Vec<i32>>()
     };
-    let sign_flip = match (settings.permutations, mean.clusters) {
-        (0, _) | (_, ..2) => None,
-        (permutations, _) => Some(sign_flip(&sums(), permutations, settings.seed)?),
+    let sign_flip = match settings.sign_flips && mean.clusters > 1 {
+        true => Some(sign_flip(&sums())?),
+        false => None,
     };
     let (z, p) = tested(&mean);
     Ok(Some(Difference {

@@ -11,6 +11,7 @@ mod disk;
 mod extractors;
 mod facts;
 mod forged;
+mod git_server;
 mod history;
 mod interruption;
 mod live;

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::git_server::GitServer;
 use crate::support::*;
 
 /// Answers of one model, written as other harnesses do; `right` says which pairs it got.
@@ -321,6 +322,131 @@ fn records_are_read_from_files_folders_and_archives() {
     assert_eq!(mined["pairs"], 1);
     assert_eq!(mined["problems"]["not_json"], 1);
     assert_eq!(mined["problems"]["archive"], 1);
+}
+
+/// As oss-fuzz-vulns keeps its records.
+fn yaml_record(id: &str, repository: &str, commit: &str) -> String {
+    format!(
+        "id: {id}\nsummary: Heap-buffer-overflow in f\nmodified: '2021-05-02T00:00:00Z'\npublished: '2021-05-01T10:00:00Z'\naffected:\n- package:\n    name: lib\n    ecosystem: OSS-Fuzz\n  ranges:\n  - type: GIT\n    repo: {repository}\n    events:\n    - introduced: 0\n    - fixed: {commit}\n  versions: []\n"
+    )
+}
+
+/// The commits of the list of a mined project, in order.
+fn listed_commits(project: &Project) -> Vec<String> {
+    let list = project.read("fixes.csv");
+    let lines = list.lines().skip(1).take(30);
+    lines
+        .map(|l| l.split(',').nth(2).unwrap().to_string())
+        .collect()
+}
+
+#[test]
+fn records_in_yaml_are_read_from_folders_and_archives() {
+    let project = mined_project();
+    let commits = listed_commits(&project);
+    let folder = project.dir.join("vulns/lib");
+    fs::create_dir_all(&folder).unwrap();
+    let record = |n: usize| {
+        yaml_record(
+            &format!("OSV-2021-{n}"),
+            "https://github.com/maker/lib.git",
+            &commits[n],
+        )
+    };
+    fs::write(folder.join("OSV-2021-2.yaml"), record(2)).unwrap();
+    fs::write(folder.join("OSV-2021-9.yaml"), "id: [OSV-2021-9\n").unwrap();
+    fs::write(folder.join("README.md"), "id: none\n").unwrap();
+    let mut zip =
+        zip::ZipWriter::new(fs::File::create(project.dir.join("vulns/more.zip")).unwrap());
+    let plain = zip::write::SimpleFileOptions::default();
+    for (name, text) in [
+        ("vulns/OSV-2021-4.yml", record(4)),
+        ("vulns/broken.yaml", "id: \"\\q\"\n".to_string()),
+        ("infra/build.yaml", "steps: [a, b]\n".to_string()),
+    ] {
+        zip.start_file(name, plain).unwrap();
+        std::io::Write::write_all(&mut zip, text.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap();
+    let path = |name: &str| project.dir.join(name).display().to_string();
+    let (vulns, clones) = (path("vulns"), path("clones"));
+    let args = [
+        "tosss",
+        "mine",
+        "--quiet",
+        "--records",
+        &vulns,
+        "--repositories",
+        &clones,
+        "--format",
+        "json",
+    ];
+    let mined = project.run(args).ok().json();
+    assert_eq!(
+        (&mined["pairs"], &mined["clusters"]),
+        (&2.into(), &2.into())
+    );
+    assert_eq!(
+        mined["problems"],
+        serde_json::json!({ "not_yaml": 2, "unknown_format": 1 })
+    );
+    let rows = project
+        .run(["tosss", "pairs", "list", "--format", "json"])
+        .ok()
+        .json();
+    let published = |row: &Value| row["published"] == "2021-05-01";
+    assert!(
+        rows["rows"].as_array().unwrap().iter().all(published),
+        "{rows}"
+    );
+}
+
+#[test]
+fn a_repository_is_fetched_over_http_from_the_address_as_it_is_written() {
+    let project = mined_project();
+    let commits = listed_commits(&project);
+    let clones = project.dir.join("clones");
+    git(
+        &clones,
+        &["clone", "-q", "--bare", "maker/lib", "maker/lib.git"],
+    );
+    git(&clones.join("maker/lib.git"), &["update-server-info"]);
+    // By single commits where the server gives these, else all of the repository.
+    for smart in [true, false] {
+        let server = GitServer::start(&clones, smart);
+        let address = format!("{}/maker/lib.git", server.address());
+        let other = Project::empty();
+        let gone = "0123456789".repeat(4);
+        let list = format!(
+            "cve,repository,commit\nCVE-2021-1,{address},{}\nCVE-2021-2,{address},{}\nCVE-2021-3,{address},{gone}\nCVE-2021-4,{}/absent.git,{gone}\n",
+            commits[1],
+            commits[3],
+            server.address()
+        );
+        other.write("fixes.csv", &list);
+        let file = other.dir.join("fixes.csv").display().to_string();
+        let args = [
+            "tosss", "mine", "--quiet", "--list", &file, "--format", "json",
+        ];
+        let mined = other.run(args).ok().json();
+        assert_eq!(mined["pairs"], 2, "{mined}");
+        assert_eq!(mined["dropped"]["commit_gone"], 1, "{mined}");
+        assert_eq!(mined["dropped"]["repository_gone"], 1, "{mined}");
+        let listed = other.run(["tosss", "pairs", "list", "--format", "json"]);
+        let listed = listed.ok().json();
+        for row in listed["rows"].as_array().unwrap() {
+            assert_eq!(row["repository"], address);
+        }
+        let asked = server.asked();
+        let packs = asked.iter().filter(|path| path.contains("git-upload-pack"));
+        assert_eq!(packs.count() > 0, smart, "{asked:?}");
+
+        // Pairs come from the store.
+        let before = server.asked().len();
+        let again = other.run(["tosss", "pairs", "list", "--format", "json"]);
+        assert_eq!(again.ok().json()["rows"], listed["rows"]);
+        assert_eq!(server.asked().len(), before);
+    }
 }
 
 #[test]

@@ -34,8 +34,6 @@ pub struct Plan {
     pub since: Option<String>,
     /// Only pairs of fixes that change one function.
     pub single_function: bool,
-    /// Sign patterns drawn for each comparison; 0 leaves that check out.
-    pub permutations: u32,
 }
 
 impl Plan {
@@ -120,7 +118,7 @@ fn scored(db: &EngineDb, quarry: &Quarry, plan: &Plan) -> Result<Answered, AppEr
         true => None,
         false => {
             let board = board(db, &pairs, &quarry.asked, plan);
-            let report = query::tables(db, board, plan.permutations);
+            let report = query::tables(db, board);
             Some(report.map_err(|e| AppError::Input(e.to_string()))?)
         }
     };

@@ -20,9 +20,6 @@ pub struct Args {
     /// The files, or folders of them.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Sign patterns drawn for each comparison as a check of its p-value; 0 leaves it out.
-    #[arg(long, value_name = "N", default_value_t = Settings::default().permutations)]
-    permutations: u32,
     /// How it is shown.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -41,11 +38,8 @@ pub fn run(args: &Args) -> CliResult {
     }
     let given = read.iter().map(|(name, bytes)| (&**name, &**bytes));
     let results = results::read(given).map_err(|e| AppError::Input(e.to_string()))?;
-    let settings = Settings {
-        permutations: args.permutations,
-        ..Settings::default()
-    };
-    let scores = scores(&results.sheets, &settings).map_err(|e| AppError::Input(e.to_string()))?;
+    let scores = scores(&results.sheets, &Settings::default())
+        .map_err(|e| AppError::Input(e.to_string()))?;
     for (file, line, why) in results.left_out.iter().take(SHOWN) {
         eprintln!("left out: {file}:{line}: {why}");
     }

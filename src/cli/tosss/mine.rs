@@ -19,8 +19,8 @@ pub struct Args {
     /// A Debian source package: its patches that name a CVE, each against the tree before it.
     #[arg(long, value_name = "NAME[=VERSION]")]
     debian: Vec<String>,
-    /// OSV records, CVE JSON 5 records or answers of NVD's API 2.0: a JSON file, or a folder or zip
-    /// archive of them.
+    /// OSV records (JSON or YAML), CVE JSON 5 records or answers of NVD's API 2.0: a file, or a folder
+    /// or zip archive of them.
     #[arg(long, value_name = "PATH")]
     records: Vec<PathBuf>,
     /// A CSV file with the columns cve, repository and commit; a repository is an address, a path,

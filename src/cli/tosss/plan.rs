@@ -25,9 +25,8 @@ pub struct PlanArgs {
 
 impl PlanArgs {
     /// As the application takes it.
-    pub fn plan(&self, permutations: u32) -> Plan {
+    pub fn plan(&self) -> Plan {
         Plan {
-            permutations,
             limit: self.limit,
             seed: self.seed,
             both_orders: self.both_orders,

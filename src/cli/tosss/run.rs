@@ -46,7 +46,7 @@ pub struct PromptsArgs {
 
 /// Runs the first command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
-    let plan = args.plan.plan(args.shown.permutations);
+    let plan = args.plan.plan();
     let cancel = cancel_on_signals()?;
     let mut reporter = Reporter::new(1, args.quiet);
     let whom = Whom {
@@ -62,6 +62,6 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
 
 /// Runs the second command.
 pub fn run_prompts(dir: &Path, args: &PromptsArgs) -> CliResult {
-    print(&prompts(dir, &args.plan.plan(0))?)?;
+    print(&prompts(dir, &args.plan.plan())?)?;
     Ok(exit::OK)
 }

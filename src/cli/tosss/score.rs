@@ -9,7 +9,6 @@ use crate::ask::prices::dollars;
 use crate::cli::common::{CliResult, Format, exit, print};
 use crate::cli::run::json;
 use crate::report::{tosss_report_json, tosss_report_text};
-use crate::tosss::score::Settings;
 
 /// Score what the store holds of the pairs that were mined in this folder; runs nothing.
 ///
@@ -26,9 +25,6 @@ pub struct Args {
 /// How scores are shown.
 #[derive(clap::Args)]
 pub struct ShownArgs {
-    /// Sign patterns drawn for each comparison as a check of its p-value; 0 leaves it out.
-    #[arg(long, value_name = "N", default_value_t = Settings::default().permutations)]
-    pub permutations: u32,
     /// How it is shown.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -36,7 +32,7 @@ pub struct ShownArgs {
 
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
-    let plan = args.plan.plan(args.shown.permutations);
+    let plan = args.plan.plan();
     show(&answered(dir, &plan)?, &args.shown)
 }
 

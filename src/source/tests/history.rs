@@ -104,6 +104,14 @@ fn commits_list_what_they_change_with_both_sides() {
     let licence = history.file(&second, "LICENSE", 100).unwrap();
     assert_eq!(&licence.unwrap()[..], b"terms\n");
     assert!(history.file(&second, "COPYING", 100).unwrap().is_none());
+    // Files alone: neither the folder nor the link.
+    let top = history.top(&second).unwrap();
+    let names: Vec<&str> = top.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["LICENSE", "a.c", "caf\u{e9} \"x\".c"]);
+    assert_eq!(
+        &history.blob(&top[0].1, 100).unwrap().unwrap()[..],
+        b"terms\n"
+    );
 
     // An abbreviated id is the same commit; roots and merges list nothing.
     assert_eq!(history.commit(&second[..10]).unwrap(), read);

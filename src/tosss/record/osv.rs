@@ -1,4 +1,4 @@
-//! OSV records, as oss-fuzz-vulns, PyPA, RustSec and GHSA publish them: a commit is the `fixed`
+//! OSV records, as oss-fuzz-vulns, PyPA, RustSec and GHSA publish them, in JSON's form: a commit is the `fixed`
 //! event of a range of type GIT, or a reference of type FIX.
 
 use serde_json::Value;

@@ -4,7 +4,7 @@
 use super::*;
 
 fn one(record: &str) -> Found {
-    json([("a.json", record.as_bytes())])
+    read([("a.json", record.as_bytes())])
 }
 
 fn told(found: &Found) -> Vec<String> {
@@ -22,6 +22,14 @@ fn every_form_of_address_names_its_commit() {
         (
             "http://github.com/o/r/commit/ID.patch#diff-1",
             "https://github.com/o/r",
+        ),
+        (
+            "http://127.0.0.1:3000/o/r/commit/ID",
+            "http://127.0.0.1:3000/o/r",
+        ),
+        (
+            "https://git.example.net:8443/o/r/-/commit/ID",
+            "https://git.example.net:8443/o/r",
         ),
         (
             "https://github.com/o/r.git/commit/ID?w=1",
@@ -185,7 +193,7 @@ fn what_gives_no_fix_is_counted_and_the_rest_goes_on() {
             br#"{"id": "X-2", "modified": "2020", "withdrawn": "2021-01-01T00:00:00Z"}"#,
         ),
     ];
-    let found = json(files);
+    let found = read(files);
     assert_eq!(found.records, 9);
     assert_eq!(found.fixes.len(), 1);
     let counts: Vec<_> = found.counts().into_iter().collect();
@@ -262,4 +270,93 @@ fn patches_say_which_cve_they_fix() {
         cves("xCVE_2014_1234-5, CVE-20-1, CVE-2015-123"),
         ["CVE-2014-1234"]
     );
+}
+
+/// As OSS-Fuzz's records and PyPA's are written; with ids of digits alone, which no YAML is to take for numbers.
+#[test]
+fn osv_records_are_read_as_yaml_too() {
+    let digits = "1234567890123456789012345678901234567890";
+    let power = "123456789012345678901234567890123456e789";
+    let files = [
+        (
+            "OSV-2021-1.yaml",
+            format!(
+                "id: OSV-2021-1\nsummary: Heap-buffer-overflow in f\ndetails: |\n  A report: https://example.org/1\n\n  ```\n  Crash state:\n  f\n  ```\nmodified: '2021-05-02T00:00:00Z'\npublished: '2021-05-01T10:00:00Z'\nreferences:\n- type: REPORT\n  url: https://example.org/1\naffected:\n- package:\n    name: r\n    ecosystem: OSS-Fuzz\n  ranges:\n  - type: GIT\n    repo: https://github.com/o/r.git\n    events:\n    - introduced: {A}\n    - fixed: {B}\n    - fixed: {digits}\n    - fixed: {power}\n  versions: []\n  ecosystem_specific:\n    severity: HIGH\nschema_version: 1.2.0\n"
+            ),
+        ),
+        (
+            "PYSEC-2021-2.yml",
+            format!(
+                "id: PYSEC-2021-2\ndetails: \"What \\\"it\\\" does: nothing\"\naliases: [CVE-2021-4321]\nmodified: 2021-05-02T00:00:00Z\npublished: 2021-05-01\nseverity:\n- type: CVSS_V3\n  score: CVSS:3.1/AV:N/AC:L\ndatabase_specific:\n  cwe_ids:\n  - CWE-125\naffected:\n- ranges:\n  - type: ECOSYSTEM\n    events:\n    - introduced: \"0\"\n    - fixed: 1.10\nreferences:\n- type: FIX\n  url: https://github.com/o/p/commit/{A}\n"
+            ),
+        ),
+    ];
+    let found = read(files.iter().map(|(name, text)| (*name, text.as_bytes())));
+    assert_eq!(found.problems, []);
+    assert_eq!(
+        told(&found),
+        [
+            "OSV-2021-1 https://github.com/o/r fedcba9",
+            "OSV-2021-1 https://github.com/o/r 1234567",
+            "OSV-2021-1 https://github.com/o/r 1234567",
+            "CVE-2021-4321 https://github.com/o/p 0123456"
+        ]
+    );
+    assert_eq!(
+        (
+            found.fixes[1].commit.as_str(),
+            found.fixes[2].commit.as_str()
+        ),
+        (digits, power)
+    );
+    assert_eq!(
+        found.fixes[0].vulnerability.published.as_deref(),
+        Some("2021-05-01")
+    );
+    let known = &found.fixes[3].vulnerability;
+    assert_eq!(known.cwes, ["CWE-125"]);
+    assert_eq!(known.cvss.as_deref(), Some("CVSS:3.1/AV:N/AC:L"));
+    assert_eq!(known.published.as_deref(), Some("2021-05-01"));
+}
+
+#[test]
+fn yaml_that_gives_no_fix_is_counted_with_its_reason() {
+    // Each line names the one before it ten times.
+    let mut explodes = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for n in 1..12 {
+        let before = vec![format!("*a{}", n - 1); 10].join(", ");
+        explodes.push_str(&format!("a{n}: &a{n} [{before}]\n"));
+    }
+    let deep = "[".repeat(100_000);
+    let files: [(&str, &[u8]); 13] = [
+        ("unclosed.yaml", b"id: [X-1\n"),
+        ("tab.yaml", b"id: X-1\naffected:\n\t- ranges: []\n"),
+        ("latin.yaml", b"id: caf\xe9\n"),
+        ("twice.yaml", b"id: X-1\nid: X-2\n"),
+        ("two.yaml", b"id: X-1\n---\nid: X-2\n"),
+        ("alias.yaml", b"id: *nowhere\n"),
+        ("deep.yaml", deep.as_bytes()),
+        ("explodes.yaml", explodes.as_bytes()),
+        ("empty.yaml", b""),
+        ("list.yaml", b"- a\n- b\n"),
+        ("workflow.yaml", b"name: check\non: [push]\n"),
+        ("shape.yaml", b"id: X-1\naffected: none\n"),
+        ("noid.yaml", b"modified: 2020-01-01\n"),
+    ];
+    let found = read(files);
+    assert_eq!((found.records, found.fixes.len()), (13, 0));
+    let why = |name: &str| found.problems.iter().find(|(n, _)| n == name).unwrap().1;
+    for name in [
+        "unclosed", "tab", "latin", "twice", "two", "alias", "deep", "explodes",
+    ] {
+        assert_eq!(why(&format!("{name}.yaml")), Problem::NotYaml, "{name}");
+    }
+    for name in ["empty", "list", "workflow", "shape"] {
+        assert_eq!(
+            why(&format!("{name}.yaml")),
+            Problem::UnknownFormat,
+            "{name}"
+        );
+    }
+    assert_eq!(why("noid.yaml"), Problem::NoId);
 }

@@ -12,10 +12,24 @@ pub fn commit_of_url(url: &str) -> Option<(String, String)> {
         .or_else(|| url.strip_prefix("git://"))?;
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let place = place.trim_end_matches('/');
-    kernel(place)
+    let (repository, commit) = kernel(place)
         .or_else(|| googlesource(place))
         .or_else(|| by_path(place))
-        .or_else(|| by_query(place, query))
+        .or_else(|| by_query(place, query))?;
+    let repository = match url.starts_with("http://") && has_port(place) {
+        true => repository.replacen("https://", "http://", 1),
+        false => repository,
+    };
+    Some((repository, commit))
+}
+
+/// Whether an address without its scheme names a port: what is on one of its own, as on this machine,
+/// has no second address.
+fn has_port(place: &str) -> bool {
+    place
+        .split('/')
+        .next()
+        .is_some_and(|host| host.contains(':'))
 }
 
 /// A commit's id, perhaps abbreviated.
@@ -36,14 +50,9 @@ fn id(text: &str) -> Option<String> {
 /// An address as all readers write it, so that one repository has one name.
 pub(super) fn repository(address: &str) -> String {
     let address = address.trim().trim_end_matches('/');
-    // What is on a port of its own, as on this machine, has no second address.
-    let host = address
-        .strip_prefix("http://")
-        .and_then(|rest| rest.split('/').next());
-    let named = host.is_none_or(|host| !host.contains(':'));
-    let https = match named {
-        true => address.replacen("http://", "https://", 1),
-        false => address.to_string(),
+    let https = match address.strip_prefix("http://") {
+        Some(rest) if !has_port(rest) => format!("https://{rest}"),
+        _ => address.to_string(),
     };
     let https = https
         .replacen("git+https://", "https://", 1)
