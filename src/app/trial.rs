@@ -336,20 +336,19 @@ impl Outcomes {
         let shards = self.0.shards.iter().zip(&self.0.baseline.shards);
         let mut found = None;
         for (shard, outcomes) in shards {
-            let within = |name: &str| -> bool {
-                name == test
-                    || test
-                        .strip_prefix(shard.as_str())
-                        .and_then(|rest| rest.strip_prefix('/'))
-                        .is_some_and(|rest| rest == name)
-            };
-            let any = |cases: &BTreeSet<crate::logs::Case>| {
-                cases.iter().any(|case| within(&case.to_string()))
-            };
-            if any(&outcomes.failing) || any(&outcomes.flaky) || any(&outcomes.skipped) {
+            let own = test.strip_prefix(shard.as_str());
+            let own = own.and_then(|rest| rest.strip_prefix('/'));
+            let is_it = |name: String| name == test || own.is_some_and(|own| own == name);
+            let not_passed = [&outcomes.failing, &outcomes.flaky, &outcomes.skipped];
+            let mut not_passed = not_passed.into_iter().flatten();
+            if not_passed.any(|case| is_it(case.to_string())) {
                 return Some(false);
             }
-            if any(&outcomes.stable_pass) {
+            if outcomes
+                .stable_pass
+                .iter()
+                .any(|case| is_it(case.to_string()))
+            {
                 found = Some(true);
             }
         }

@@ -16,7 +16,7 @@ use crate::contamination::patch::source::{Outline, Source, outline, plain_lines}
 use crate::contamination::patch::splice::{Files, splice};
 use crate::contamination::patch::walk::{Changes, Head, Line, Problem, Step, Trail, Visit, Walk};
 use crate::digest::Digest;
-use crate::engine::{Context, Executor, Failure, Output};
+use crate::engine::{Context, Executor, Failure, Lately, Output};
 use crate::job::Job;
 use crate::lang::SnippetLanguage;
 use crate::source::line::{first_parents, joined};
@@ -118,7 +118,7 @@ impl Walks {
             places,
             lines: Mutex::default(),
             idle: Mutex::default(),
-            shelf: Shelf::default(),
+            shelf: Shelf(Mutex::new(Lately::new(FUNCTIONS_KEPT))),
         }
     }
 
@@ -489,20 +489,11 @@ fn walked(
     walk(&edit, &read.index, at, &mut blobs, outlines, &mut file)
 }
 
-/// Outlines of files, for all walks of a process: a file of a long history is read once, and not once for
-/// each patch that touches it.
-#[derive(Default)]
-struct Shelf(Mutex<Outlined>);
+/// Outlines of files, by object and language, for all walks of a process: a file of a long history is
+/// read once, and not once for each patch that touches it.
+struct Shelf(Mutex<Lately<(String, Option<&'static str>), Outline>>);
 
-#[derive(Default)]
-struct Outlined {
-    /// By object and language.
-    known: HashMap<(String, Option<&'static str>), Outline>,
-    /// Their functions.
-    functions: usize,
-}
-
-/// So many functions are kept; then the shelf is cleared.
+/// So many functions are kept.
 const FUNCTIONS_KEPT: usize = 400_000;
 
 impl Shelf {
@@ -510,17 +501,12 @@ impl Shelf {
         let language = SnippetLanguage::of_path(path).map(SnippetLanguage::name);
         let key = (object.to_string(), language);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().known.get(&key) {
+        if let Some(known) = lock().get(&key) {
             return known.clone();
         }
         // Two may read the same at once: they read the same.
         let read = outline(path, text);
-        let mut shelf = lock();
-        if shelf.functions > FUNCTIONS_KEPT {
-            *shelf = Outlined::default();
-        }
-        shelf.functions += read.len() + 1;
-        shelf.known.insert(key, read.clone());
+        lock().put(key, read.clone(), read.len() + 1);
         read
     }
 }

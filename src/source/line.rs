@@ -13,10 +13,11 @@ use super::history::{Commit, FileChange, HistoryError, RENAME_LIMIT, command, fa
 /// # Errors
 /// No git, no repository, or one without a commit.
 pub fn tip(repository: &Path) -> Result<String, HistoryError> {
-    let bare = said(repository, &["rev-parse", "--is-bare-repository"])?;
-    let names = match bare.as_deref() {
-        Some("true") => ["HEAD", "refs/remotes/origin/HEAD"],
-        _ => ["refs/remotes/origin/HEAD", "HEAD"],
+    let (whole, dir) = places(repository)?;
+    let bare = whole == dir && !dir.ends_with(".git");
+    let names = match bare {
+        true => ["HEAD", "refs/remotes/origin/HEAD"],
+        false => ["refs/remotes/origin/HEAD", "HEAD"],
     };
     for name in names {
         let name = format!("{name}^{{commit}}");
