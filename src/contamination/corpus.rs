@@ -367,7 +367,7 @@ fn words(language: SnippetLanguage, files: &[File], settings: &Settings) -> Word
             found.terms.extend(spoken.map(|(_, h)| term(h)));
         }
         if reading != Reading::Prose {
-            found.sample.extend(sampled(&all, &file.bytes, settings));
+            found.sample.extend(sampled(&all, &file.bytes));
             found.files.push((at, all));
         }
     }

@@ -258,7 +258,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             context_tokens: (24, 64),
-            repeated_tokens: 8,
+            repeated_tokens: 3,
             identifier_chars: 6,
             target_words: (2, 4),
             df_share: 0.01,
