@@ -18,6 +18,10 @@ use crate::stats::mix::{keyed, mix64};
 const TRIES: usize = 8;
 /// One of so many hashes of what a file holds is in the sample.
 const SAMPLED: u64 = 32;
+/// Tokens in each row of those hashes; shorter rows are in everybody's code.
+const SAMPLED_TOKENS: usize = 8;
+/// More repeats than these count as these.
+const MOST_REPEATS: u32 = 64;
 /// The multiplier of hashes of rows of tokens.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -294,9 +298,9 @@ fn row(hashes: &[u64], from: usize, to: usize, power: u64) -> u64 {
     mix64(hash, &[(to - from) as u64])
 }
 
-/// A sample of the hashes of all rows of [`Settings::repeated_tokens`] tokens of a file.
-pub(super) fn sampled(all: &[Token], bytes: &[u8], settings: &Settings) -> Vec<u64> {
-    sample_of(&row_hashes(all, bytes), settings.repeated_tokens)
+/// A sample of the hashes of all rows of eight tokens of a file.
+pub(super) fn sampled(all: &[Token], bytes: &[u8]) -> Vec<u64> {
+    sample_of(&row_hashes(all, bytes), SAMPLED_TOKENS)
 }
 
 fn sample_of(hashes: &[u64], width: usize) -> Vec<u64> {
@@ -318,7 +322,7 @@ fn scan(at: usize, text: &Text<'_>, settings: &Settings) -> Scan {
     let mut places = Vec::new();
     let sample = match text.reading {
         Reading::Prose => Vec::new(),
-        Reading::Code(_) => sample_of(&hashes, before),
+        Reading::Code(_) => sample_of(&hashes, SAMPLED_TOKENS),
     };
     let powers: Vec<u64> = (0..=settings.target_words.1.max(1))
         .map(|n| power(before + n))
@@ -424,8 +428,8 @@ fn repeated(
         }
     }
     found.par_sort_by_cached_key(|r: &Repeated| {
-        // What is repeated about as often is in the order of the hash.
-        let repeats = r.repeats.min(1 << 6).ilog2();
+        // What is repeated as often is in the order of the hash.
+        let repeats = r.repeats.min(MOST_REPEATS);
         let first = std::cmp::Reverse(u32::from(settings.repeats_first) * repeats);
         let place = r.places[0];
         let path = &texts[place.text as usize].file.path;

@@ -140,6 +140,8 @@ pub enum Reason {
     SameTarget,
     /// Enough snippets are in this file.
     SameFile,
+    /// It overlaps with a snippet that is asked.
+    SamePlace,
     /// There are enough snippets.
     Enough,
 }
@@ -166,6 +168,7 @@ impl Reason {
             Reason::SameClass => "same_class",
             Reason::SameTarget => "same_target",
             Reason::SameFile => "same_file",
+            Reason::SamePlace => "same_place",
             Reason::Enough => "enough",
         }
     }
@@ -234,12 +237,15 @@ pub struct Settings {
     pub file_bytes: usize,
     /// Repeated places of one repository that are looked at: of these the first in order.
     pub candidates: usize,
-    /// Most snippets of one class.
+    /// Most snippets of one class, in the first round.
     pub per_class: usize,
     /// Most snippets with one target.
     pub per_target: usize,
-    /// Most snippets in one file.
+    /// Most snippets in one file, in the first round.
     pub per_file: usize,
+    /// While there are fewer snippets than [`Settings::probes`], the limits of a class and of a file are
+    /// doubled, in at most so many rounds; 1 for the first limits alone.
+    pub rounds: usize,
     /// Most snippets.
     pub probes: usize,
     /// Whether what is repeated more often comes first; otherwise the keyed hash alone decides.
@@ -252,7 +258,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             context_tokens: (24, 64),
-            repeated_tokens: 8,
+            repeated_tokens: 3,
             identifier_chars: 6,
             target_words: (2, 4),
             df_share: 0.01,
@@ -275,6 +281,7 @@ impl Default for Settings {
             per_class: 1,
             per_target: 2,
             per_file: 3,
+            rounds: 6,
             probes: 60,
             repeats_first: true,
             seed: 0,

@@ -17,6 +17,15 @@ fn file(path: &str, bytes: impl AsRef<[u8]>) -> File {
     }
 }
 
+/// First limits alone, and what is repeated is repeated over eight tokens.
+fn long_repeats() -> Settings {
+    Settings {
+        repeated_tokens: 8,
+        rounds: 1,
+        ..Settings::default()
+    }
+}
+
 /// A function of ten and more statements, with names of its own where `n` stands.
 fn function(language: &str, n: usize) -> String {
     let (head, ends, tail) = match language {
@@ -89,8 +98,8 @@ fn corpus(name: &str) -> Corpus {
 #[test]
 fn near_copies_give_a_snippet_in_every_language() {
     for name in ["c", "c++", "python", "rust"] {
-        let mined = mine(language(name), &repository(name), &Settings::default());
-        let selected = select(&mined, &corpus(name), &Settings::default());
+        let mined = mine(language(name), &repository(name), &long_repeats());
+        let selected = select(&mined, &corpus(name), &long_repeats());
         let clone: Vec<&Snippet> = selected
             .snippets
             .iter()
@@ -149,13 +158,54 @@ fn paragraphs_that_are_repeated_give_words_as_targets() {
                  while somebody walks across the wooden floor of the market hall in the morning";
     let unit = |n: usize| format!("/* {words} */\nint weigh_{n}(void) {{ return {n}; }}\n");
     let files = [file("a.c", unit(0)), file("b.c", unit(1))];
-    let mined = mine(language("c"), &files, &Settings::default());
-    let selected = select(&mined, &corpus("c"), &Settings::default());
+    let mined = mine(language("c"), &files, &long_repeats());
+    let selected = select(&mined, &corpus("c"), &long_repeats());
     assert_eq!(selected.snippets.len(), 1, "{mined:?}");
     let snippet = &selected.snippets[0];
     assert_eq!((snippet.pattern, snippet.repeats), (Pattern::Text, 2));
     let count = snippet.target.split(' ').count();
     assert!((2..=4).contains(&count) && words.contains(&snippet.target));
+}
+
+#[test]
+fn limits_widen_in_rounds_until_there_are_enough_and_what_they_add_does_not_overlap() {
+    let long = |n: usize| -> String {
+        let own =
+            (0..40).map(|i| format!("    step_{n}_{i}_of_measure(basket, scales, {i} + {n});\n"));
+        own.collect()
+    };
+    // One file of two functions with the same text: one class.
+    let text = [0, 1]
+        .map(|f| format!("void f_{f}(void) {{\n{}}}\n", long(7)))
+        .concat();
+    let files = [file("a.c", text)];
+    let mined = mine(language("c"), &files, &Settings::default());
+    let count = |rounds: usize| {
+        let settings = Settings {
+            rounds,
+            ..Settings::default()
+        };
+        let selected = select(&mined, &corpus("c"), &settings);
+        let mut places: Vec<(u64, u64)> = selected
+            .snippets
+            .iter()
+            .map(|s| {
+                (
+                    s.offset - s.context.len() as u64,
+                    s.offset + s.target.len() as u64,
+                )
+            })
+            .collect();
+        places.sort_unstable();
+        assert!(places.windows(2).all(|p| p[0].1 <= p[1].0), "{places:?}");
+        let reasons = selected.excluded;
+        (places.len(), reasons.contains_key(&Reason::SamePlace))
+    };
+    assert_eq!(count(1), (1, false));
+    assert_eq!(count(2), (2, false));
+    let (all, overlapping) = count(6);
+    assert!(all > 4 && overlapping, "{all}");
+    assert_eq!(count(7).0, all);
 }
 
 #[test]
@@ -173,7 +223,7 @@ fn identifiers_that_several_functions_have_in_common_give_snippets_where_blocks_
         )
     };
     let files = [file("a.c", unit(0)), file("b.c", unit(1))];
-    let mined = mine(language("c"), &files, &Settings::default());
+    let mined = mine(language("c"), &files, &long_repeats());
     let mut found: Vec<(Pattern, &str)> = mined
         .candidates
         .iter()
@@ -338,7 +388,7 @@ fn sources_with_one_upstream_are_one_family() {
 
 #[test]
 fn no_more_snippets_are_asked_than_the_settings_say() {
-    let settings = Settings::default();
+    let settings = long_repeats();
     // Groups of two functions with a word of their own, thirty in a file.
     let group = |n: usize| -> String {
         let two = [2 * n, 2 * n + 1].map(|m| function("c", m));

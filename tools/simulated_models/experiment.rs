@@ -5,18 +5,18 @@
 //! contamination repo`. Only the way to the model is shorter; a sample goes over HTTP, too, and
 //! must be answered the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use everbench::ask::wire::{Api, Headers, Shape, decode, encode};
 use everbench::ask::{Reply, Sampling, Stop};
-use everbench::contamination::probe::{Draws, Manner, read, request};
+use everbench::contamination::probe::{Draws, Manner, Outcome, read, request};
 use everbench::contamination::verdict::{Luck, Presence, Probed, Rules, Test, test, verdicts};
 use everbench::contamination::{Corpus, select};
-use everbench::contamination::{Family, File, Settings, Snippet};
+use everbench::contamination::{Family, File, Selected, Settings, Snippet};
 use everbench::contamination::{mine, random};
 use everbench::lang::SnippetLanguage;
 use everbench::stats::interval::clopper_pearson;
@@ -31,16 +31,18 @@ use crate::serve;
 
 /// Shares of blocks that models remember.
 const SHARES: [f64; 5] = [0.005, 0.01, 0.02, 0.05, 0.2];
-/// Of the draws of blocks; the first is the one that gates look at.
+/// Of the draws of blocks. Gates of AUC look at their mean, all else at the first.
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 /// Of the draw of roles.
 const DEAL: u64 = 20_261_201;
 const SIZES: Sizes = Sizes {
     controls: 24,
-    development: 12,
     acceptance: 40,
     corpus: 60,
 };
+/// A family that is asked about has at least so many files and tokens that mining reads; with fewer there
+/// are hardly ever 20 snippets, and the verdict is open whatever a model knows.
+const LEAST: (usize, usize) = (12, 20_000);
 /// Packages that others carry copies of.
 const CARRIED: [(&str, &[&str]); 2] = [
     (
@@ -73,50 +75,70 @@ const CARRIED: [(&str, &[&str]); 2] = [
     ),
 ];
 
+/// What is measured.
+#[derive(Default)]
+pub struct Options {
+    /// The families on which thresholds may be chosen, and not those for acceptance.
+    pub development: bool,
+    /// Two shares, without adversaries and intervals: for choosing thresholds.
+    pub quick: bool,
+    /// One language only.
+    pub language: Option<String>,
+    /// Of mining and selection.
+    pub settings: Settings,
+}
+
 /// What is measured of one language.
-struct Bench {
+struct Bench<'o> {
+    options: &'o Options,
     name: &'static str,
     language: SnippetLanguage,
     corpus: Corpus,
     roles: Arc<Roles>,
-    settings: Settings,
+    /// What was selected of each repository and mode.
+    known: Mutex<HashMap<(String, Mode), Arc<Selected>>>,
     gates: Vec<Value>,
     rows: Vec<Value>,
 }
 
 /// Which snippets are asked.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Mode {
     Signature,
     Random,
 }
 
-/// Runs it: `development` looks at the families for that, else at those for acceptance.
-pub fn run(folder: &Path, development: bool) -> Value {
+/// Runs it.
+pub fn run(folder: &Path, options: &Options) -> Value {
     let begun = Instant::now();
     let mut untrained = Vec::new();
     let (mut gates, mut rows) = (Vec::new(), Vec::new());
     for name in ["rust", "python"] {
+        if options.language.as_deref().is_some_and(|l| l != name) {
+            continue;
+        }
         let language = SnippetLanguage::named(name).expect("a language");
-        let mut bench = Bench::read(folder, name, language);
-        untrained.extend(bench.measure(development));
+        let mut bench = Bench::read(folder, name, language, options);
+        untrained.extend(bench.measure());
         gates.append(&mut bench.gates);
         rows.append(&mut bench.rows);
     }
-    let low = untrained.iter().filter(|p| **p <= 0.05).count();
-    let n = untrained.len();
-    let most = 0.05 + 3.0 * (0.05 * 0.95 / n as f64).sqrt();
-    let share = low as f64 / n as f64;
-    println!("untrained model: {low} of {n} tests have p <= 0.05");
-    gates.push(gate(
-        "untrained: share of p <= 0.05",
-        share,
-        most,
-        share <= most,
-    ));
+    if !options.quick {
+        let low = untrained.iter().filter(|p| **p <= 0.05).count();
+        let n = untrained.len();
+        let most = 0.05 + 3.0 * (0.05 * 0.95 / n as f64).sqrt();
+        let share = low as f64 / n as f64;
+        println!("untrained model: {low} of {n} tests have p <= 0.05");
+        gates.push(gate(
+            "untrained: share of p <= 0.05",
+            share,
+            most,
+            share <= most,
+        ));
+    }
     let seconds = begun.elapsed().as_secs_f64();
     println!("{seconds:.0} s");
-    json!({ "bench": "contamination", "development": development, "rows": rows, "measures": gates })
+    json!({ "bench": "contamination", "development": options.development, "quick": options.quick, "rows": rows, "measures": gates })
 }
 
 fn gate(name: &str, ours: f64, goal: f64, met: bool) -> Value {
@@ -125,8 +147,13 @@ fn gate(name: &str, ours: f64, goal: f64, met: bool) -> Value {
     json!({ "name": name, "ours": (ours * 1e4).round() / 1e4, "reference": goal, "unit": "share", "goal": goal, "met": met })
 }
 
-impl Bench {
-    fn read(folder: &Path, name: &'static str, language: SnippetLanguage) -> Bench {
+impl<'o> Bench<'o> {
+    fn read(
+        folder: &Path,
+        name: &'static str,
+        language: SnippetLanguage,
+        options: &'o Options,
+    ) -> Bench<'o> {
         let begun = Instant::now();
         let families = families::read(&folder.join(name), language);
         let found = families.len();
@@ -134,9 +161,15 @@ impl Bench {
             .iter()
             .find(|(n, _)| *n == name)
             .map_or(&[][..], |(_, c)| *c);
-        let roles = families::deal(families, carried, &SIZES, DEAL);
-        let settings = Settings::default();
-        let corpus = Corpus::build(language, &roles.corpus, &settings);
+        let sizes: HashMap<String, (usize, usize)> = families
+            .par_iter()
+            .map(|f| (f.name.clone(), families::read_by_mining(&f.files, language)))
+            .collect();
+        let large = |f: &Family| sizes[&f.name].0 >= LEAST.0 && sizes[&f.name].1 >= LEAST.1;
+        let enough = families.iter().filter(|f| large(f)).count();
+        println!("{name}: {enough} of {found} families are large enough to be asked about");
+        let roles = families::deal(families, carried, &SIZES, DEAL, large);
+        let corpus = Corpus::build(language, &roles.corpus, &options.settings);
         println!(
             "{name}: {found} families; corpus {} ({} tokens), controls {}, development {} + {}, acceptance {} + {}, popular {}; {:.0} s",
             corpus.len(),
@@ -150,46 +183,108 @@ impl Bench {
             begun.elapsed().as_secs_f64()
         );
         Bench {
+            options,
             name,
             language,
             corpus,
             roles: Arc::new(roles),
-            settings,
+            known: Mutex::default(),
             gates: Vec::new(),
             rows: Vec::new(),
         }
     }
 
     /// The snippets of a repository.
-    fn snippets(&self, files: &[File], mode: Mode) -> Vec<Snippet> {
+    fn selected(&self, files: &[File], mode: Mode) -> Selected {
+        let settings = &self.options.settings;
         match mode {
-            Mode::Signature => {
-                let mined = mine(self.language, files, &self.settings);
-                select(&mined, &self.corpus, &self.settings).snippets
-            }
+            Mode::Signature => select(
+                &mine(self.language, files, settings),
+                &self.corpus,
+                settings,
+            ),
             // All weigh the same: neither rareness nor surprise is known of them.
-            Mode::Random => random(self.language, files, &self.settings)
-                .into_iter()
-                .map(|candidate| Snippet {
+            Mode::Random => {
+                let found = random(self.language, files, settings).into_iter();
+                let snippets = found.map(|candidate| Snippet {
                     df: 0,
                     bits: 1.0,
                     ..self.corpus.rate(&candidate)
-                })
-                .collect(),
+                });
+                Selected {
+                    snippets: snippets.collect(),
+                    ..Selected::default()
+                }
+            }
         }
     }
 
-    fn snippets_of(&self, families: &[Family], mode: Mode) -> Vec<Vec<Snippet>> {
+    /// The same of families, each mined once.
+    fn selected_of(&self, families: &[Family], mode: Mode) -> Vec<Arc<Selected>> {
         families
             .par_iter()
-            .map(|f| self.snippets(&f.files, mode))
+            .map(|family| {
+                let key = (family.name.clone(), mode);
+                if let Some(known) = self.known.lock().expect("no panic").get(&key) {
+                    return known.clone();
+                }
+                let selected = Arc::new(self.selected(&family.files, mode));
+                let mut known = self.known.lock().expect("no panic");
+                known.insert(key, selected.clone());
+                selected
+            })
             .collect()
     }
 
+    fn snippets_of(&self, families: &[Family], mode: Mode) -> Vec<Vec<Snippet>> {
+        let all = self.selected_of(families, mode);
+        all.iter().map(|s| s.snippets.clone()).collect()
+    }
+
+    /// What was found in each repository, and how much of it was left out and why.
+    fn tell(&self, tested: &[Family]) {
+        let mut excluded: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+        let mut counts = Vec::new();
+        for (family, selected) in tested.iter().zip(self.selected_of(tested, Mode::Signature)) {
+            let snippets = &selected.snippets;
+            counts.push(snippets.len());
+            for snippet in snippets {
+                *kinds.entry(format!("{:?}", snippet.pattern)).or_default() += 1;
+            }
+            for (reason, n) in &selected.excluded {
+                *excluded.entry(reason.name()).or_default() += n;
+            }
+            if self.options.development {
+                let repeats: u32 = snippets.iter().map(|s| s.repeats).sum();
+                let own: Vec<String> = selected
+                    .excluded
+                    .iter()
+                    .map(|(reason, n)| format!("{reason} {n}"))
+                    .collect();
+                println!(
+                    "  {}: {} files, {} snippets, {repeats} occurrences; {}",
+                    family.name,
+                    family.files.len(),
+                    snippets.len(),
+                    own.join(", ")
+                );
+            }
+        }
+        println!("{}: left out: {excluded:?}", self.name);
+        println!(
+            "{}: {} snippets of {} repositories {kinds:?}, {} with fewer than 20",
+            self.name,
+            counts.iter().sum::<usize>(),
+            counts.len(),
+            counts.iter().filter(|n| **n < 20).count(),
+        );
+    }
+
     /// Everything; gives the p-values of the model that was trained on none of the tested families.
-    fn measure(&mut self, development: bool) -> Vec<f64> {
+    fn measure(&mut self) -> Vec<f64> {
         let begun = Instant::now();
-        let (members, others) = match development {
+        let (members, others) = match self.options.development {
             true => self.roles.development.clone(),
             false => self.roles.acceptance.clone(),
         };
@@ -205,32 +300,8 @@ impl Bench {
         };
         let signature = of(Mode::Signature);
         let by_chance = of(Mode::Random);
-        let mut excluded: BTreeMap<String, usize> = BTreeMap::new();
-        for family in &tested {
-            let mined = mine(self.language, &family.files, &self.settings);
-            let selected = select(&mined, &self.corpus, &self.settings);
-            for (reason, n) in selected.excluded {
-                *excluded.entry(reason.to_string()).or_default() += n;
-            }
-        }
-        println!("{}: left out: {excluded:?}", self.name);
-        let counts: Vec<usize> = signature.0.iter().map(Vec::len).collect();
-        let kinds = signature
-            .0
-            .iter()
-            .flatten()
-            .fold(BTreeMap::new(), |mut kinds, s| {
-                *kinds.entry(format!("{:?}", s.pattern)).or_insert(0) += 1;
-                kinds
-            });
-        println!(
-            "{}: {} snippets of {} repositories {kinds:?}, {} with fewer than 20; {:.0} s",
-            self.name,
-            counts.iter().sum::<usize>(),
-            counts.len(),
-            counts.iter().filter(|n| **n < 20).count(),
-            begun.elapsed().as_secs_f64()
-        );
+        self.tell(&tested);
+        println!("{}: {:.0} s", self.name, begun.elapsed().as_secs_f64());
         // What all models of a seed were trained on, or could have been: half of the corpus, too.
         let roles = self.roles.clone();
         let all_members = roles.development.0.iter().chain(&roles.acceptance.0);
@@ -239,17 +310,21 @@ impl Bench {
         println!(
             "share   snippets   AUC [95 %]            other seeds   TPR [95 %]           FPR [95 %]          hits m/o"
         );
-        let mut first_area: BTreeMap<(&str, u32), Vec<f64>> = BTreeMap::new();
+        let mut areas_by_seed: BTreeMap<(&str, u32), Vec<f64>> = BTreeMap::new();
         let mut sample: Option<(Arc<Mind>, Vec<Snippet>)> = None;
-        for seed in SEEDS {
+        let (seeds, shares) = match self.options.quick {
+            true => (&SEEDS[..], &SHARES[1..3]),
+            false => (&SEEDS[..], &SHARES[..]),
+        };
+        for &seed in seeds {
             let training = Arc::new(training(&trained, seed));
-            for share in SHARES {
+            for &share in shares {
                 let mind = Arc::new(Mind::Remembers(Memory::new(training.clone(), share)));
                 for (mode, snippets) in [("signature", &signature), ("random", &by_chance)] {
                     let result = examine(&mind, &snippets.0, &snippets.1);
                     let area = auc(&result.scores, &labels).expect("scores");
                     let key = (mode, (share * 1000.0) as u32);
-                    first_area.entry(key).or_default().push(area);
+                    areas_by_seed.entry(key).or_default().push(area);
                     if seed == SEEDS[0] {
                         self.row(mode, share, &result, &labels, area);
                     }
@@ -262,7 +337,7 @@ impl Bench {
                 }
             }
         }
-        for ((mode, share), areas) in &first_area {
+        for ((mode, share), areas) in &areas_by_seed {
             let (low, high) = areas
                 .iter()
                 .fold((1.0_f64, 0.0_f64), |(l, h), a| (l.min(*a), h.max(*a)));
@@ -273,17 +348,23 @@ impl Bench {
             );
             self.rows.push(json!({ "language": self.name, "snippets": mode, "share": f64::from(*share) / 1000.0, "auc_by_seed": areas }));
         }
-        let area = |mode, share: u32| first_area[&(mode, share)][0];
+        if self.options.quick {
+            return Vec::new();
+        }
+        let area = |mode, share: u32| {
+            let all = &areas_by_seed[&(mode, share)];
+            all.iter().sum::<f64>() / all.len() as f64
+        };
         let name = self.name;
         let mut gates = vec![
             gate(
-                &format!("{name}: AUC at 0.01"),
+                &format!("{name}: mean AUC at 0.01"),
                 area("signature", 10),
                 0.90,
                 area("signature", 10) >= 0.90,
             ),
             gate(
-                &format!("{name}: AUC at 0.02"),
+                &format!("{name}: mean AUC at 0.02"),
                 area("signature", 20),
                 0.95,
                 area("signature", 20) >= 0.95,
@@ -291,7 +372,7 @@ impl Bench {
         ];
         let gain = area("signature", 10) - area("random", 10);
         gates.push(gate(
-            &format!("{name}: AUC above random snippets at 0.01"),
+            &format!("{name}: mean AUC above random snippets at 0.01"),
             gain,
             0.10,
             gain >= 0.10,
@@ -338,10 +419,11 @@ impl Bench {
             let (h, n) = tests.fold((0, 0), |(h, n), (t, _)| (h + t.hits, n + t.probes));
             h as f64 / n.max(1) as f64
         };
+        let (samples, samples_by_repository) = sample_areas(result, labels);
         let ((tpr, t), (fpr, f)) = (rate(true), rate(false));
         let inconclusive = result.inconclusive;
         println!(
-            "{share:<7} {mode:10} {area:.3} [{:.3}, {:.3}]                   {tpr:.3} [{:.3}, {:.3}]  {fpr:.3} [{:.3}, {:.3}]  {:.4}/{:.4} rho {:.4} P0 {:?} inconclusive {inconclusive}",
+            "{share:<7} {mode:10} {area:.3} [{:.3}, {:.3}]                   {tpr:.3} [{:.3}, {:.3}]  {fpr:.3} [{:.3}, {:.3}]  {:.4}/{:.4} rho {:.4} P0 {:?} inconclusive {inconclusive}; samples {samples:.3}, by repository {samples_by_repository:.3}",
             interval.lo,
             interval.hi,
             t.lo,
@@ -356,7 +438,7 @@ impl Bench {
         self.rows.push(json!({
             "language": self.name, "snippets": mode, "share": share, "auc": area, "auc_interval": [interval.lo, interval.hi],
             "tpr": tpr, "tpr_interval": [t.lo, t.hi], "fpr": fpr, "fpr_interval": [f.lo, f.hi], "rho": result.luck.rho,
-            "inconclusive": inconclusive,
+            "inconclusive": inconclusive, "auc_samples": samples, "auc_samples_by_repository": samples_by_repository,
         }));
         if mode == "signature" {
             self.gates.push(gate(
@@ -423,7 +505,7 @@ impl Bench {
                             bytes: f.bytes.clone(),
                         }));
                     }
-                    self.snippets(&files, Mode::Signature)
+                    self.selected(&files, Mode::Signature).snippets
                 })
                 .collect()
         };
@@ -498,11 +580,29 @@ fn training(families: &[&Family], seed: u64) -> Training {
 
 /// What a model's answers come to.
 struct Result {
+    /// For each repository the weights of its answered snippets if they were hit, else 0.
+    samples: Vec<Vec<f64>>,
     scores: Vec<f64>,
     called: Vec<bool>,
     tests: Vec<Test>,
     luck: Luck,
     inconclusive: usize,
+}
+
+/// The same of samples: each answered snippet is one, and has been seen if its repository has. First by
+/// its own hit, whose score is its weight; then by its repository's score, its own hit first among equals.
+fn sample_areas(result: &Result, labels: &[bool]) -> (f64, f64) {
+    let (mut own, mut repository, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+    let all = result.samples.iter().zip(&result.scores).zip(labels);
+    for ((samples, score), label) in all {
+        for weight in samples {
+            own.push(*weight);
+            repository.push(score + 1e-9 * weight);
+            seen.push(*label);
+        }
+    }
+    let area = |scores: &[f64]| auc(scores, &seen).unwrap_or(f64::NAN);
+    (area(&own), area(&repository))
 }
 
 fn examine(mind: &Arc<Mind>, tested: &[Vec<Snippet>], controls: &[Vec<Snippet>]) -> Result {
@@ -513,12 +613,23 @@ fn examine(mind: &Arc<Mind>, tested: &[Vec<Snippet>], controls: &[Vec<Snippet>])
             .collect()
     };
     let luck = Luck::of(&asked(controls)).expect("counts");
-    let tests: Vec<Test> = asked(tested)
+    let asked = asked(tested);
+    let samples = asked.iter().map(|all| {
+        let tried = all.iter().filter(|p| p.answer.outcome.tried());
+        let weight = |s: &Snippet| s.bits.max(0.0) / (1.0 + f64::from(s.df));
+        let hit = |p: &Probed| match p.answer.outcome {
+            Outcome::Hit => weight(&p.snippet),
+            _ => 0.0,
+        };
+        tried.map(hit).collect()
+    });
+    let tests: Vec<Test> = asked
         .iter()
         .map(|p| test(p, &luck, &rules).expect("counts"))
         .collect();
     let verdicts = verdicts(&tests, &rules);
     Result {
+        samples: samples.collect(),
         scores: tests.iter().map(|t| -t.p.max(1e-300).ln()).collect(),
         called: verdicts
             .iter()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use everbench::contamination::{Family, File};
+use everbench::contamination::{Family, File, Settings, leaf};
 use everbench::lang::SnippetLanguage;
 use everbench::stats::mix::keyed;
 
@@ -59,6 +59,18 @@ pub fn read(folder: &Path, language: SnippetLanguage) -> Vec<Family> {
 /// A file's text.
 pub fn text(file: &File) -> String {
     String::from_utf8_lossy(&file.bytes).into_owned()
+}
+
+/// How many files of a family mining reads, and their tokens.
+pub fn read_by_mining(files: &[File], language: SnippetLanguage) -> (usize, usize) {
+    let settings = Settings::default();
+    let read = files.iter().filter(|file| {
+        let how = leaf::reading(language, &file.path);
+        how.is_ok_and(|how| leaf::readable(how, &file.bytes, &settings).is_ok())
+    });
+    read.fold((0, 0), |(files, tokens), file| {
+        (files + 1, tokens + pieces(&text(file)).count())
+    })
 }
 
 /// The upstream repository that the package names.
@@ -159,16 +171,74 @@ pub struct Roles {
 pub struct Sizes {
     /// Controls.
     pub controls: usize,
-    /// Development members, and as many others.
-    pub development: usize,
     /// Acceptance members, and as many others.
     pub acceptance: usize,
     /// At most so many for the corpus.
     pub corpus: usize,
 }
 
-/// Deals families: the order is a keyed hash of their names, so that nobody chooses.
-pub fn deal(families: Vec<Family>, popular: &[&str], sizes: &Sizes, seed: u64) -> Roles {
+/// Families on which thresholds were chosen before acceptance was run: whatever is added to the lists of
+/// packages, none of them is dealt to acceptance.
+const DEVELOPMENT: [&str; 48] = [
+    "minijinja",
+    "target-lexicon",
+    "rustls-webpki",
+    "fst",
+    "cosmic-text",
+    "approx",
+    "yansi",
+    "ring",
+    "io-lifetimes",
+    "oneshot",
+    "env_logger",
+    "jiff",
+    "libsqlite3-sys",
+    "anstream",
+    "getopts",
+    "parse-zoneinfo",
+    "zune-jpeg",
+    "ruzstd",
+    "color",
+    "robust",
+    "litrs",
+    "aho-corasick",
+    "logos-codegen",
+    "p12-keystore",
+    "kubernetes",
+    "cachetools",
+    "websocket_client",
+    "virtualenv",
+    "elasticsearch",
+    "responses",
+    "linkify_it_py",
+    "graphql_core",
+    "rsa",
+    "isort",
+    "humanfriendly",
+    "loguru",
+    "croniter",
+    "pyasn1_modules",
+    "pytest_asyncio",
+    "python_pptx",
+    "structlog",
+    "langsmith",
+    "wsproto",
+    "cloudpickle",
+    "jinja2",
+    "wcwidth",
+    "smart_open",
+    "invoke",
+];
+
+/// Deals families: the order is a keyed hash of their names, so that nobody chooses. `large` says whether a
+/// family has enough to be asked about; a corpus has others, too.
+pub fn deal(
+    families: Vec<Family>,
+    popular: &[&str],
+    sizes: &Sizes,
+    seed: u64,
+    large: impl Fn(&Family) -> bool,
+) -> Roles {
     let carried = |f: &Family| {
         let name = f.name.to_lowercase().replace('_', "-");
         popular
@@ -177,11 +247,22 @@ pub fn deal(families: Vec<Family>, popular: &[&str], sizes: &Sizes, seed: u64) -
     };
     let (popular, mut rest): (Vec<Family>, Vec<Family>) = families.into_iter().partition(carried);
     rest.sort_by_key(|f| (keyed(seed, 0, f.name.as_bytes()), f.name.clone()));
-    let mut take = |n: usize| -> Vec<Family> { rest.split_off(rest.len().saturating_sub(n)) };
+    let known = |f: &Family| DEVELOPMENT.contains(&f.name.as_str());
+    let (known, rest): (Vec<Family>, Vec<Family>) = rest.into_iter().partition(known);
+    let half = |families: &[Family]| -> Vec<Family> {
+        let fit = families.iter().filter(|f| large(f));
+        fit.cloned().collect()
+    };
+    // In the order in which they were dealt first, members came last.
+    let middle = known.len() / 2;
+    let development = (half(&known[middle..]), half(&known[..middle]));
+    let (mut large, small): (Vec<Family>, Vec<Family>) = rest.into_iter().partition(large);
+    let mut take = |n: usize| -> Vec<Family> { large.split_off(large.len().saturating_sub(n)) };
     let acceptance = (take(sizes.acceptance), take(sizes.acceptance));
-    let development = (take(sizes.development), take(sizes.development));
     let controls = take(sizes.controls);
-    let mut corpus = take(sizes.corpus);
+    let mut corpus = large;
+    corpus.extend(small);
+    corpus.truncate(sizes.corpus);
     corpus.extend(popular.iter().cloned());
     Roles {
         corpus,

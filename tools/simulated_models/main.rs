@@ -17,7 +17,7 @@ use everbench::lang::SnippetLanguage;
 use memory::{Memory, Training};
 
 const USAGE: &str = "usage: simulated-models serve LANGUAGE FOLDER [SHARE [SEED]]
-       simulated-models experiment FOLDER [--development]";
+       simulated-models experiment FOLDER [--development] [--quick] [--language NAME] [--set TOML]";
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -39,12 +39,31 @@ fn main() {
                 number(1, 1.0) as u64,
             );
         }
-        ["experiment", folder] => println!("{}", experiment::run(Path::new(folder), false)),
-        ["experiment", folder, "--development"] => {
-            println!("{}", experiment::run(Path::new(folder), true));
+        ["experiment", folder, rest @ ..] => {
+            let options = options(rest);
+            println!("{}", experiment::run(Path::new(folder), &options));
         }
         _ => panic!("{USAGE}"),
     }
+}
+
+/// What is measured, by the words of the command line.
+fn options(words: &[&str]) -> experiment::Options {
+    let mut options = experiment::Options::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().unwrap_or_else(|| panic!("{USAGE}"));
+        match *word {
+            "--development" => options.development = true,
+            "--quick" => options.quick = true,
+            "--language" => options.language = Some(value().to_string()),
+            "--set" => {
+                options.settings = toml::from_str(value()).unwrap_or_else(|e| panic!("{e}"));
+            }
+            _ => panic!("{USAGE}"),
+        }
+    }
+    options
 }
 
 /// Serves a model that was trained on the packages in `folder`, and those that could pass for it;
