@@ -67,20 +67,26 @@ impl Mind {
         let cut =
             matches!(self, Mind::Remembers(_) | Mind::Copies) && pieces(&said).count() >= limit;
         let text = match (question.chat, self) {
-            (true, Mind::Remembers(_) | Mind::Copies | Mind::Echoes) => format!("```\n{said}\n```"),
+            (true, Mind::Remembers(_) | Mind::Copies | Mind::Echoes) => {
+                // Longer than any within, so that the answer ends where it ends.
+                let runs = said.split(|c| c != '`').map(str::len).max();
+                let fence = "`".repeat(runs.unwrap_or(0).max(2) + 1);
+                format!("{fence}\n{said}\n{fence}")
+            }
             _ => said,
         };
         Answer { text, cut }
     }
 }
 
-/// What stands between the last two fences of a message; all of it without any.
+/// What stands between the first and the last fence of a message, of which the text may have some of
+/// its own; all of it without any.
 fn fenced(message: &str) -> &str {
     let Some(close) = message.rfind("\n```") else {
         return message;
     };
     let before = &message[..close];
-    let Some(open) = before.rfind("\n\n```") else {
+    let Some(open) = before.find("\n\n```") else {
         return message;
     };
     let inside = &before[open + 2..];
@@ -111,4 +117,25 @@ fn copied(shown: &str, limit: usize) -> Vec<&str> {
         }
     }
     text.split_off(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_with_fences_of_its_own_is_one_text() {
+        let text = "/// As in\n///\n\n```\nlet a = 1;\n```\n\n/// this.";
+        let message = format!("Go on.\n\n````\n{text}\n````\n\nNext:");
+        assert_eq!(fenced(&message), text);
+        let question = Question {
+            text: &message,
+            chat: true,
+            max_tokens: 512,
+            temperature: 0.0,
+            seed: 0,
+        };
+        let answer = Mind::Echoes.answer(&question).text;
+        assert_eq!(answer, format!("````\n{text}\n````"));
+    }
 }
