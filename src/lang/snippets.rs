@@ -353,7 +353,11 @@ fn of_queried(grammar: &Grammar, source: &[u8]) -> (Snippets, Option<Tree>) {
     let (Some((_, query)), Some(tree)) = (grammar.compiled(), grammar.parse(source)) else {
         return (all, None);
     };
-    let comments = comments(query, &tree, source);
+    // Only parameters that tell functions apart are written out without them.
+    let comments = match grammar.overloads {
+        true => comments(query, &tree, source),
+        false => HashSet::new(),
+    };
     let mut scopes: Vec<(Range<usize>, String)> = Vec::new();
     let mut found: Vec<Snippet> = Vec::new();
     let mut cursor = QueryCursor::new();
