@@ -8,6 +8,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::gumtree::{Settings, gumtree};
 use super::source::Unit;
+use crate::stats::mix::mix64;
 
 /// Where the tokens of one unit stand in another one.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -178,6 +179,10 @@ fn fill(
     if left.len().saturating_mul(right.len()) <= SMALL {
         return small(mine, left, theirs, right, to);
     }
+    let (left, right) = trimmed(mine, left, theirs, right, to);
+    if left.len().saturating_mul(right.len()) <= SMALL {
+        return small(mine, left, theirs, right, to);
+    }
     let (mut i, mut j) = (left.start, right.start);
     let runs = rising(&once(&mine[left.clone()], &theirs[right.clone()]));
     let runs = runs
@@ -194,12 +199,31 @@ fn fill(
     }
 }
 
+/// What is left when that is aligned which both begin and end with.
+fn trimmed(
+    mine: &[u64],
+    mut left: std::ops::Range<usize>,
+    theirs: &[u64],
+    mut right: std::ops::Range<usize>,
+    to: &mut [Option<usize>],
+) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
+    while !left.is_empty() && !right.is_empty() && mine[left.start] == theirs[right.start] {
+        to[left.start] = Some(right.start);
+        (left.start, right.start) = (left.start + 1, right.start + 1);
+    }
+    while !left.is_empty() && !right.is_empty() && mine[left.end - 1] == theirs[right.end - 1] {
+        (left.end, right.end) = (left.end - 1, right.end - 1);
+        to[left.end] = Some(right.end);
+    }
+    (left, right)
+}
+
 /// Where runs of tokens begin that occur once on either side.
 fn once(mine: &[u64], theirs: &[u64]) -> Vec<(usize, usize)> {
-    let places = |all: &[u64]| -> HashMap<Vec<u64>, Option<usize>> {
-        let mut places = HashMap::new();
+    let places = |all: &[u64]| -> HashMap<u64, Option<usize>> {
+        let mut places = HashMap::with_capacity(all.len());
         for (at, run) in all.windows(RUN).enumerate() {
-            let place = places.entry(run.to_vec());
+            let place = places.entry(mix64(run[0], &run[1..]));
             place.and_modify(|p| *p = None).or_insert(Some(at));
         }
         places

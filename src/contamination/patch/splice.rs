@@ -11,6 +11,9 @@ use super::walk::{Visit, Walk};
 /// Files of the base with a version's code; nothing for a file that is not there then.
 pub type Files = BTreeMap<String, Option<Vec<u8>>>;
 
+/// Bytes of a file of the base, and what comes in their place.
+type Piece = (Range<usize>, Vec<u8>);
+
 /// Why nothing can be put together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoSplice {
@@ -42,7 +45,7 @@ pub fn splice<E>(
     base: &BTreeMap<String, Vec<u8>>,
     mut seen: impl FnMut(&Visit) -> Result<Option<Vec<u8>>, E>,
 ) -> Result<Result<Files, NoSplice>, E> {
-    let mut pieces: BTreeMap<&str, Vec<(Range<usize>, Vec<u8>)>> = BTreeMap::new();
+    let mut pieces: BTreeMap<&str, Vec<Piece>> = BTreeMap::new();
     let mut files = Files::new();
     for (site, trail) in edit.sites.iter().zip(&walk.trails) {
         let visit = trail.visits.iter().rev().find(|visit| visit.at <= at);
@@ -92,7 +95,7 @@ pub fn splice<E>(
 
 /// For each block where it stands in the base, and what stands in its place then: of the two regions
 /// that were compared the one that is more alike.
-fn own(site: &Site, visit: &Visit, file: &[u8]) -> Option<Vec<(Range<usize>, Vec<u8>)>> {
+fn own(site: &Site, visit: &Visit, file: &[u8]) -> Option<Vec<Piece>> {
     let pairs = site.blocks.iter().zip(&visit.seen.blocks);
     let pieces = pairs.map(|(block, measure)| {
         let region = &measure.regions[usize::from(measure.after >= measure.before)];
