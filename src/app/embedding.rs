@@ -2,7 +2,6 @@
 //! model over HTTP once, and what its vectors mean for a cutoff is derived whenever it is asked for.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,29 +100,32 @@ pub fn embedded(
         let (line, walk, walked) = known(db, lookup, instance, tip)?;
         let job = texts(instance, walked);
         let output = db.demand(&job)?;
-        let texts = Texts::decode(&db.blob(output)?).map_err(|e| unreadable(&e))?;
+        let texts_of = Texts::decode(&db.blob(output)?).map_err(|e| unreadable(&e))?;
         let walk = match walk.problem {
             Some(_) => walk,
-            None => texts.measured(&walk, &vectors(db, model, &texts.texts)?),
+            None => texts_of.measured(&walk, &vectors(db, model, &texts_of.texts)?),
         };
-        Ok(told(&walk, &line, &question.window, &question.thresholds))
+        let asked = texts_of.texts.iter();
+        let mut rests: Vec<Job> = asked
+            .map(|text| model.request(text.as_str(), 0).to_job(COMPLETION))
+            .collect();
+        rests.push(job);
+        let told = told(&walk, &line, &question.window, &question.thresholds);
+        Ok((told, rests))
     };
-    let kept: RefCell<BTreeMap<String, Job>> = RefCell::default();
     let asked = inquiry.run(run, |_| {
         let lookup = Lookup::default();
-        let kept = &kept;
         move |db, models: &[Answerer]| {
             let model = &models[0];
             let mut hold = Hold::default();
             let mut all = Vec::with_capacity(benchmark.instances.len());
             for (instance, lexical) in benchmark.instances.iter().zip(&found.told) {
                 let Some(tip) = found.tips.get(&instance.repository) else {
-                    all.push(lexical.clone());
+                    all.push(lexical.clone().map(|told| (told, Vec::new())));
                     continue;
                 };
-                note(db, model, &lookup, instance, tip, &mut kept.borrow_mut());
                 all.push(match one(db, model, &lookup, instance, tip) {
-                    Ok(told) => Some(told),
+                    Ok(found) => Some(found),
                     Err(missing) => {
                         hold.merge(&missing);
                         None
@@ -133,38 +135,13 @@ pub fn embedded(
             (all, hold.settle())
         }
     })?;
-    let kept = kept.into_inner().into_iter();
-    keep(
-        &inquiry.store,
-        ROOT,
-        kept.map(|(id, job)| (format!("{ROOT}/{id}"), job)),
-    )?;
-    Ok(asked)
-}
-
-/// Notes the jobs that an instance rests on.
-fn note(
-    db: &dyn Db,
-    model: &Answerer,
-    lookup: &Lookup,
-    instance: &Instance,
-    tip: &str,
-    kept: &mut BTreeMap<String, Job>,
-) {
-    let Ok((_, _, walked)) = known(db, lookup, instance, tip) else {
-        return;
-    };
-    let job = texts(instance, walked);
-    if let Ok(output) = db.demand(&job)
-        && let Ok(bytes) = db.blob(output)
-        && let Ok(texts) = Texts::decode(&bytes)
-    {
-        for text in &texts.texts {
-            let asked = model.request(text.as_str(), 0).to_job(COMPLETION);
-            kept.insert(asked.key().to_string(), asked);
-        }
-    }
-    kept.insert(job.key().to_string(), job);
+    let rests = asked.value.iter().flatten().flat_map(|(_, jobs)| jobs);
+    let rests = rests.map(|job| (format!("{ROOT}/{}", job.key()), job.clone()));
+    keep(&inquiry.store, ROOT, rests)?;
+    Ok(asked.map(|all| {
+        let told = all.into_iter();
+        told.map(|found| found.map(|(told, _)| told)).collect()
+    }))
 }
 
 /// Calibrates similarity on the patches of a benchmark, each with its base, where it is absent, and its

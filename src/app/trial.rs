@@ -246,6 +246,9 @@ impl Trial<'_> {
             let app = self.app(&manifest)?;
             app.fetch(self.options, &tree, cancel, observer)?;
         }
+        if let Some(path) = files.keys().find(|path| !is_inside(path)) {
+            return Ok(Err(format!("{path} leads out of the project")));
+        }
         for (path, bytes) in files {
             write(&tree, path, bytes.as_deref())
                 .map_err(|e| AppError::Environment(format!("{path}: {e}")))?;
@@ -302,15 +305,12 @@ impl Trial<'_> {
     }
 }
 
+fn is_inside(path: &str) -> bool {
+    let mut parts = Path::new(path).components();
+    parts.all(|part| matches!(part, std::path::Component::Normal(_)))
+}
+
 fn write(tree: &Path, path: &str, bytes: Option<&[u8]>) -> std::io::Result<()> {
-    let inside = Path::new(path)
-        .components()
-        .all(|part| matches!(part, std::path::Component::Normal(_)));
-    if !inside {
-        return Err(std::io::Error::other(
-            "a path that leads out of the project",
-        ));
-    }
     let path = tree.join(path);
     match bytes {
         None => match std::fs::remove_file(&path) {

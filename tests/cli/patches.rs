@@ -1,26 +1,10 @@
 //! Was the patch in it? A benchmark against a history, from outside.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::support::*;
-
-fn git(dir: &Path, date: &str, args: &[&str]) -> String {
-    let output = std::process::Command::new("git")
-        .current_dir(dir)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_AUTHOR_DATE", format!("{date}T12:00:00Z"))
-        .env("GIT_COMMITTER_DATE", format!("{date}T12:00:00Z"))
-        .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
-        .args(args)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "git {args:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 const HEAD: &str = "#include <stddef.h>\n\n";
 const GET: &str =

@@ -337,3 +337,19 @@ pub fn asked(prompt: &str) -> String {
     let (_, code) = prompt.split_once("```c\n").unwrap();
     code.rsplit_once("```").unwrap().0.to_string()
 }
+
+/// What git says to a command on the day `date`, without anybody's configuration.
+pub fn git(dir: &Path, date: &str, args: &[&str]) -> String {
+    let output = std::process::Command::new("git")
+        .current_dir(dir)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_AUTHOR_DATE", format!("{date}T12:00:00Z"))
+        .env("GIT_COMMITTER_DATE", format!("{date}T12:00:00Z"))
+        .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -263,21 +263,6 @@ fn what_is_missing_is_said() {
     .says(&["there is no", "nowhere"]);
 }
 
-fn git(dir: &Path, date: &str, args: &[&str]) -> String {
-    let output = std::process::Command::new("git")
-        .current_dir(dir)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_AUTHOR_DATE", format!("{date}T12:00:00Z"))
-        .env("GIT_COMMITTER_DATE", format!("{date}T12:00:00Z"))
-        .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
-        .args(args)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "git {args:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// Makes `folder` a clone in which a fix came in 2022; gives the instance of a benchmark that it is.
 fn fixed_in_2022(folder: &Path, name: &str) -> Value {
     let mut files: Vec<_> = fs::read_dir(folder)
