@@ -42,6 +42,7 @@ pub mod embedding;
 mod error;
 mod extractors;
 mod fetch;
+pub mod findings;
 mod forecast;
 mod history;
 mod lock;

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use super::asking::{Answerer, Asked, Run, Whom, ask_all};
 use super::corpus::{List, import};
-use super::{AppError, Statement};
+use super::{AppError, Statement, findings};
 use crate::ask::Request;
 use crate::contamination::Family;
+use crate::contamination::findings::fingerprint;
 use crate::contamination::named::{Arm, Project, Rate, Said, rate, read, request};
 use crate::lang::SnippetLanguage;
 use crate::stats::mix::keyed;
@@ -160,6 +161,7 @@ pub fn probe(dir: &Path, plan: &Plan, whom: &Whom, run: Run<'_>) -> Result<Probe
             said,
         });
     }
+    note(dir, plan, &shown, &models)?;
     Ok(Probe {
         shown,
         models,
@@ -168,6 +170,27 @@ pub fn probe(dir: &Path, plan: &Plan, whom: &Whom, run: Run<'_>) -> Result<Probe
         executed,
         failures,
         statement,
+    })
+}
+
+/// Notes from which functions a model named their project, for scores that leave these out. A model that
+/// names it as often from other projects' functions, as far as the intervals tell, knows none of them.
+fn note(dir: &Path, plan: &Plan, shown: &[Shown], models: &[Named]) -> Result<(), AppError> {
+    let Some(project) = plan.project.names.first() else {
+        return Ok(());
+    };
+    findings::note(dir, |all| {
+        for model in models {
+            let share = |arm| model.rates.iter().find(|r| r.arm == arm)?.share;
+            let by_luck = share(Arm::Control).map_or(0.0, |(rate, ..)| rate);
+            let knows = share(Arm::AsIs).is_some_and(|(_, lo, _)| lo > by_luck);
+            let named = shown
+                .iter()
+                .zip(&model.said)
+                .filter(|(one, (said, _))| knows && one.arm == Arm::AsIs && *said == Said::Named);
+            let named = named.map(|(one, _)| fingerprint(plan.language, one.text.as_bytes()));
+            all.note_named(&model.revision, project, named.collect());
+        }
     })
 }
 

@@ -4,25 +4,22 @@
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::asking::{Answerer, Replies, Run, Whom, ask_all};
 use super::corpus::{List, import, mine_in};
-use super::{AppError, Statement};
+use super::{AppError, Statement, findings};
 use crate::ask::Request;
+use crate::contamination::findings::functions;
 use crate::contamination::probe::{Answer, Draws, Manner, Outcome, best, read, request};
-use crate::contamination::verdict::{Luck, Presence, Probed, Rules, Verdict, test, verdicts};
+use crate::contamination::verdict::{Luck, Probed, Rules, Verdict, test, verdicts};
 use crate::contamination::{Corpus, Family, Reason, Selected, Settings, Snippet, select};
 use crate::lang::SnippetLanguage;
 
 /// The root of what answers rest on.
 const ROOT: &str = "contamination/asked";
-/// Where the last verdicts of each repository and model are, beside the store.
-const NOTED: &str = "contamination.json";
-/// What that file says of its format.
-const FORMAT: &str = "everbench-contamination/1";
 
 /// What is tested, against what.
 #[derive(Clone, Debug)]
@@ -67,6 +64,9 @@ pub struct Repository {
     /// What is asked of it.
     #[serde(skip)]
     pub snippets: Vec<Snippet>,
+    /// Fingerprints of its functions.
+    #[serde(skip)]
+    pub functions: Vec<u64>,
     /// Files and places that give no snippet, by reason.
     pub excluded: BTreeMap<Reason, usize>,
     /// Families of the corpus that were left out, because they are this repository or overlap it.
@@ -217,6 +217,7 @@ fn repository(
         name: family.name,
         url: family.url,
         snippets,
+        functions: functions(plan.language, &family.files),
         excluded,
         left_out,
     })
@@ -281,52 +282,19 @@ fn tested(found: &Found, answers: &Replies, plan: &Plan) -> Result<Tested, AppEr
     })
 }
 
-/// What is noted of verdicts beside the store, for scores that leave contaminated code out.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Noted {
-    format: String,
-    /// By model, then by repository: its upstream address if it has one, else its name.
-    pub verdicts: BTreeMap<String, BTreeMap<String, Presence>>,
-}
-
-impl Noted {
-    /// What is noted in `dir`; nothing yet if there is no such file.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    pub fn read(dir: &Path) -> Result<Noted, AppError> {
-        let path = noted_path(dir);
-        match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
-                AppError::Input(format!(
-                    "{}: {e}\n  help: remove it, and run `everbench contamination repo` again; nobody is asked twice",
-                    path.display()
-                ))
-            }),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Noted {
-                format: FORMAT.into(),
-                verdicts: BTreeMap::new(),
-            }),
-            Err(e) => Err(AppError::Environment(format!("{}: {e}", path.display()))),
-        }
-    }
-}
-
-fn noted_path(dir: &Path) -> PathBuf {
-    dir.join(".everbench").join(NOTED)
-}
-
+/// Notes the verdicts for scores that leave out what a model knows.
 fn note(dir: &Path, found: &Found) -> Result<(), AppError> {
-    let mut noted = Noted::read(dir)?;
-    for tested in &found.models {
-        let of_model = noted.verdicts.entry(tested.model.clone()).or_default();
-        for (repository, (verdict, _)) in found.repositories.iter().zip(&tested.verdicts) {
-            let key = repository.url.as_ref().unwrap_or(&repository.name);
-            of_model.insert(key.clone(), verdict.presence);
+    findings::note(dir, |all| {
+        for tested in &found.models {
+            for (repository, (verdict, _)) in found.repositories.iter().zip(&tested.verdicts) {
+                all.note(
+                    &tested.revision,
+                    &repository.name,
+                    repository.url.as_deref(),
+                    &repository.functions,
+                    verdict.presence,
+                );
+            }
         }
-    }
-    let path = noted_path(dir);
-    let bytes = serde_json::to_vec_pretty(&noted).expect("texts are JSON");
-    std::fs::write(&path, bytes)
-        .map_err(|e| AppError::Environment(format!("{}: {e}", path.display())))
+    })
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::common::{CliResult, EvaluationArgs, Format, colour, exit, options, print};
 use super::release::{head, parsed};
 use super::run::{board, code, json, tell};
+use crate::app::findings::{findings, fingerprints};
 use crate::app::{App, AppError, Evaluation, Options, Release};
 use crate::oss::scoring::{self, RawRow, Unranked, Weights};
 use crate::report::{self, Since, Style};
@@ -29,6 +30,11 @@ pub struct Args {
     /// The same, for each model from the day after its training data ended: `cutoff` in its card.
     #[arg(long, conflicts_with_all = ["raw", "beside"])]
     since_cutoff: bool,
+    /// Score with and without the functions that a model was found to know: of repositories that
+    /// `contamination repo` called contaminated, and those from which it named their project in
+    /// `contamination probe`.
+    #[arg(long, conflicts_with_all = ["raw", "beside", "since", "since_cutoff"])]
+    without_contaminated: bool,
     /// How the leaderboard is shown.
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -45,6 +51,9 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
     let cutoff = args.since_cutoff.then_some(Since::Cutoff);
     if let Some(since) = args.since.clone().or(cutoff) {
         return young(&app, &options, &evaluation, &since, args.format);
+    }
+    if args.without_contaminated {
+        return clean(dir, &app, &options, &evaluation, args.format);
     }
     let board = board(&app, &options, &evaluation)?;
     if let Some(name) = &args.beside {
@@ -95,16 +104,45 @@ fn young(
         })))?,
         Format::Text => print(&report::since_text(&rows))?,
     }
+    Ok(ended(evaluation))
+}
+
+/// Scores with and without what models were found to know.
+fn clean(
+    dir: &Path,
+    app: &App,
+    options: &Options,
+    evaluation: &Evaluation,
+    format: Format,
+) -> CliResult {
+    let rows = report::known(
+        evaluation,
+        &findings(dir)?,
+        &fingerprints(evaluation),
+        &app.project.config.score,
+        &app.project.penalties(options),
+    )?;
+    match format {
+        Format::Json => print(&json(&serde_json::json!({
+            "schema": report::KNOWN_SCHEMA, "rows": rows, "missing": evaluation.missing,
+        })))?,
+        Format::Text => print(&report::known_text(&rows))?,
+    }
+    Ok(ended(evaluation))
+}
+
+/// How a command over an evaluation ends that shows no leaderboard.
+fn ended(evaluation: &Evaluation) -> u8 {
     let broken = evaluation
         .boards
         .iter()
         .filter_map(|b| b.board.broken.as_ref());
     let broken: Vec<_> = broken.map(|fault| tell(&fault.what, &fault.help)).collect();
-    Ok(match (broken.is_empty(), evaluation.missing.is_empty()) {
+    match (broken.is_empty(), evaluation.missing.is_empty()) {
         (false, _) => exit::BASELINE,
         (true, true) => exit::OK,
         (true, false) => exit::INCOMPLETE,
-    })
+    }
 }
 
 fn raw(path: &Path, format: Format) -> CliResult {

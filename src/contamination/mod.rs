@@ -9,6 +9,7 @@
 //! - [`corpus`]: families, in how many of them a word is, and the selection of snippets.
 //! - [`probe`]: a snippet as a question to a model, and its answer as a hit or not.
 //! - [`verdict`]: whether there are more hits than luck explains.
+//! - [`findings`]: what was found, and which code scores leave out for it.
 //! - [`named`]: OSS-Bench's own probe: does a model name the project of a function?
 //!
 //! Words: a *signature snippet* is a piece of a repository's text (its *context*) with what comes
@@ -21,6 +22,7 @@
 
 pub mod clones;
 pub mod corpus;
+pub mod findings;
 pub mod leaf;
 pub mod mine;
 pub mod model;

@@ -7,6 +7,7 @@ mod board;
 mod carry;
 mod check;
 mod history;
+mod known;
 mod naming;
 mod patches;
 mod plan;
@@ -25,6 +26,7 @@ pub use history::{
     HISTORY_SCHEMA, RetiredRow, SinceRow, SubjectHistory, history, history_text, retired_rows,
     since_text,
 };
+pub use known::{KNOWN_SCHEMA, known, known_text};
 pub use naming::{NAMING_SCHEMA, naming_json, naming_text};
 pub use patches::{PATCHES_SCHEMA, Patches, patches_json, patches_text};
 pub use plan::{PLAN_SCHEMA, PlanDoc, plan, plan_text};
@@ -32,6 +34,7 @@ pub use presence::{PRESENCE_SCHEMA, presence_evidence, presence_json, presence_t
 pub use since::{SINCE_SCHEMA, Since, since};
 pub use table::{Style, counts, text};
 pub use tosss::{
-    TOSSS_SCHEMA, side_by_side, tosss_json, tosss_report_json, tosss_report_text, tosss_text,
+    TOSSS_SCHEMA, side_by_side, tosss_clean_text, tosss_json, tosss_report_json, tosss_report_text,
+    tosss_text,
 };
 pub use upstream::{BrokenSubject, broken_line};

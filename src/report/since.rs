@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::board::weights;
 use super::history::SinceRow;
-use crate::app::{AppError, Evaluation};
+use crate::app::{AppError, Evaluation, SubjectBoard};
 use crate::config::ScoreConfig;
 use crate::date;
-use crate::oss::history::{case_lines, iteration_lines, partial, within};
-use crate::oss::leaderboard::Prices;
-use crate::oss::scoring::default_penalty;
+use crate::oss::history::{Partial, case_lines, iteration_lines, partial, within};
+use crate::oss::leaderboard::{Prices, RowFacts};
+use crate::oss::scoring::{Weights, default_penalty};
 use crate::oss::seen::Ages;
 use crate::stats::interval::wilson;
 
@@ -65,14 +65,7 @@ pub fn since(
         let unknown = Ages::default();
         let ages = ages.get(name).unwrap_or(&unknown);
         let sample = board.board.sample.as_deref().map_or(&[][..], Vec::as_slice);
-        let population = board.board.population.as_deref();
-        let population = population.map_or(0, |p| p.functions.len());
-        let given = penalties.get(name).copied().flatten();
-        let given = given.or(board.manifest.scoring.penalty);
-        let prices = Prices {
-            penalty: given.unwrap_or_else(|| default_penalty(population)),
-            weights: weights(config, evaluation.world.task),
-        };
+        let prices = prices(board, weights(config, evaluation.world.task), penalties);
         for row in &board.board.rows {
             let bound = since.bound(row.spec.card.cutoff.as_deref());
             let known: Vec<Option<bool>> = match &bound {
@@ -81,20 +74,11 @@ pub fn since(
             };
             let count = |which: Option<bool>| known.iter().filter(|k| **k == which).count() as u64;
             let young: Vec<bool> = known.iter().map(|k| *k == Some(true)).collect();
-            let scored = row
-                .facts
-                .as_deref()
-                .filter(|_| bound.is_some())
-                .map(|facts| {
-                    let (cases, iterations) = (case_lines(facts), iteration_lines(facts));
-                    let own = within(&iterations, &young);
-                    partial(&cases, &iterations, prices, Some(&young), Some(&own))
-                });
-            let interval = scored.filter(|p| p.functions > 0).map(|p| {
-                let interval = wilson(p.compiles, p.functions, 0.95);
-                interval.map(|i| [100.0 * i.lo, 100.0 * i.hi])
-            });
-            let interval = interval.transpose().map_err(|e| super::board::fault(&e))?;
+            let facts = row.facts.as_deref().filter(|_| bound.is_some());
+            let Part {
+                scored,
+                s1_interval,
+            } = part(facts, &young, prices)?;
             out.push(SinceRow {
                 subject: name.clone(),
                 model: row.spec.name.clone(),
@@ -104,10 +88,56 @@ pub fn since(
                 older: count(Some(false)),
                 unknown: count(None),
                 young: scored,
-                s1_interval: interval,
+                s1_interval,
                 iterations: row.facts.as_ref().map_or(0, |f| f.iterations.len()) as u64,
             });
         }
     }
     Ok(out)
+}
+
+/// What alerts and changed lines count on a board.
+pub(super) fn prices(
+    board: &SubjectBoard,
+    weights: Weights,
+    penalties: &BTreeMap<String, Option<f64>>,
+) -> Prices {
+    let population = board.board.population.as_deref();
+    let population = population.map_or(0, |p| p.functions.len());
+    let given = penalties.get(&board.manifest.name).copied().flatten();
+    let given = given.or(board.manifest.scoring.penalty);
+    Prices {
+        penalty: given.unwrap_or_else(|| default_penalty(population)),
+        weights,
+    }
+}
+
+/// A row over some of its functions.
+pub(super) struct Part {
+    /// Over these functions, and the iterations that replace only these; absent without facts.
+    pub scored: Option<Partial>,
+    /// The 95 % interval of s1, percent: Wilson's.
+    pub s1_interval: Option<[f64; 2]>,
+}
+
+/// The row over the functions that are marked, by position.
+pub(super) fn part(
+    facts: Option<&RowFacts>,
+    functions: &[bool],
+    prices: Prices,
+) -> Result<Part, AppError> {
+    let scored = facts.map(|facts| {
+        let (cases, iterations) = (case_lines(facts), iteration_lines(facts));
+        let own = within(&iterations, functions);
+        partial(&cases, &iterations, prices, Some(functions), Some(&own))
+    });
+    let interval = scored.as_ref().filter(|p| p.functions > 0).map(|p| {
+        let interval = wilson(p.compiles, p.functions, 0.95);
+        interval.map(|i| [100.0 * i.lo, 100.0 * i.hi])
+    });
+    let s1_interval = interval.transpose().map_err(|e| super::board::fault(&e))?;
+    Ok(Part {
+        scored,
+        s1_interval,
+    })
 }

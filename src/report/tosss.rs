@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
+use crate::app::tosss::ask::Clean;
 use crate::tosss::Arm;
 use crate::tosss::bench::Report;
 use crate::tosss::score::{Row, Scores, few};
@@ -250,6 +251,49 @@ pub fn tosss_report_text(report: &Report) -> String {
             }
         }
         let _ = writeln!(out, "{}", trimmed(&table));
+    }
+    out
+}
+
+/// Scores with and without the pairs that models were found to know.
+pub fn tosss_clean_text(report: &Report, clean: &Clean) -> String {
+    let mut out = String::from(
+        "\nwithout the pairs that a model was found to know (`everbench contamination repo` and `probe`), strict score\n",
+    );
+    let mut table = plain();
+    table.set_header([
+        "language", "arm", "all", "pairs", "without", "interval", "pairs", "model",
+    ]);
+    for row in &report.all.rows {
+        let left = clean
+            .scores
+            .rows
+            .iter()
+            .find(|r| (&r.model, &r.language, r.arm) == (&row.model, &row.language, row.arm));
+        table.add_row([
+            row.language.clone(),
+            row.arm.to_string(),
+            format!("{:.3}", row.strict),
+            row.pairs.to_string(),
+            left.map_or("-".into(), |r| format!("{:.3}", r.strict)),
+            left.map_or("none".into(), |r| interval(r.interval)),
+            left.map_or(0, |r| r.pairs).to_string(),
+            row.model.clone(),
+        ]);
+    }
+    let _ = writeln!(out, "{}", trimmed(&table));
+    for (model, left_out) in &clean.left_out {
+        let of = |why: &str| left_out.pairs.get(why).copied().unwrap_or(0);
+        let _ = match left_out.tested {
+            0 => writeln!(out, "{model}: no pair is of code that was tested"),
+            tested => writeln!(
+                out,
+                "{model}: {tested} of {} pairs are of code that was tested; left out: {} of repositories that it knows, {} that it named",
+                left_out.asked,
+                of("repository"),
+                of("named")
+            ),
+        };
     }
     out
 }

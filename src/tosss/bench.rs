@@ -188,6 +188,31 @@ pub fn report(
     })
 }
 
+/// Scores without some pairs, which may be others for each model: `left_out` says of each pair whether it
+/// is, parallel to `pairs`. Two models are compared on the pairs that are left to both.
+///
+/// # Errors
+/// Those of [`scores`].
+pub fn scores_without(
+    pairs: &[&Pair],
+    answers: &[Answers],
+    left_out: &BTreeMap<String, Vec<bool>>,
+    seed: u64,
+    settings: &Settings,
+) -> Result<Scores, StatsError> {
+    let kept = |answers: &Answers| {
+        let mut kept = answers.clone();
+        if let Some(left_out) = left_out.get(&answers.model) {
+            for (outcome, gone) in kept.outcomes.iter_mut().zip(left_out) {
+                *outcome = outcome.filter(|_| !gone);
+            }
+        }
+        kept
+    };
+    let kept: Vec<Answers> = answers.iter().map(kept).collect();
+    scores(&sheets(pairs, &kept, seed, &|_| true), settings)
+}
+
 /// A sheet for each model, group of languages and arm. A pair asked in both orders is two items of
 /// its cluster, so that the score is the mean of both.
 fn sheets(
@@ -353,6 +378,42 @@ mod tests {
         let single = &got.single_function.rows[0];
         assert_eq!((single.pairs, single.clusters), (200, 200));
         assert_eq!(got.outcomes["baseline/always-a hint"]["A"], 800);
+    }
+
+    #[test]
+    fn what_a_model_knows_is_left_out_of_its_own_scores_only() {
+        let pairs: Vec<Pair> = (0..40).map(pair).collect();
+        let pairs: Vec<&Pair> = pairs.iter().collect();
+        // Right in the first half and wrong in the other.
+        let outcome = |n: usize| match n < 20 {
+            true => secure(pairs[n], 1, Order::Drawn),
+            false => secure(pairs[n], 1, Order::Reversed),
+        };
+        let answers = |model: &str| Answers {
+            model: model.into(),
+            arm: Arm::Hint,
+            order: Order::Drawn,
+            outcomes: (0..40).map(|n| Some(Outcome::Chose(outcome(n)))).collect(),
+        };
+        let answers = ["all", "half", "knows"].map(answers);
+        let left_out = BTreeMap::from([
+            ("half".to_string(), (0..40).map(|n| n < 20).collect()),
+            ("knows".to_string(), vec![true; 40]),
+        ]);
+        let got = scores_without(&pairs, &answers, &left_out, 1, &Settings::default()).unwrap();
+        let rows: Vec<_> = got
+            .rows
+            .iter()
+            .map(|r| (&*r.model, r.pairs, r.strict))
+            .collect();
+        assert_eq!(rows, [("all", 40, 0.5), ("half", 20, 0.0)]);
+        let [compared] = &got.comparisons[..] else {
+            panic!("{:?}", got.comparisons);
+        };
+        assert_eq!(
+            (compared.difference.pairs, compared.difference.difference),
+            (20, 0.0)
+        );
     }
 
     #[test]

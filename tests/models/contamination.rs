@@ -2,6 +2,7 @@
 //! declines, one that answers in prose, one that echoes, one that says nothing; and `contamination
 //! patches` with both of its stages, and with a model that gives vectors.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -104,7 +105,7 @@ fn model(server: &Server, id: &str) -> String {
 }
 
 /// A project with repositories, and a server of models of which `knows` has seen `seen`.
-fn set_up() -> (Project, Server) {
+pub fn set_up() -> (Project, Server) {
     let project = Project::empty();
     for (folder, family) in [("seen", "heron"), ("unseen", "bittern")] {
         repository(&project.dir.join(folder), family, 26);
@@ -141,7 +142,7 @@ fn set_up() -> (Project, Server) {
     (project, server)
 }
 
-fn tested(project: &Project) -> Value {
+pub fn tested(project: &Project) -> Value {
     let path = |name: &str| project.dir.join(name).display().to_string();
     let ended = project.run([
         "contamination",
@@ -208,21 +209,22 @@ fn who_has_seen_a_repository_is_found_out_and_nobody_is_asked_twice() {
     assert_eq!(verdict(&with, "knows", 0), seen);
 
     // A file that changed asks what is new in it.
-    let file = fs::read_dir(project.dir.join("unseen"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let place = &verdict(&with, "knows", 1)["evidence"][0]["snippet"]["path"];
+    let file = project.dir.join("unseen").join(place.as_str().unwrap());
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replace("return", "return 1 +")).unwrap();
+    fs::write(&file, text.replace(" = ", " += ")).unwrap();
     let before = server.requests();
-    tested(&project);
-    assert!(
-        server.requests() - before <= 12,
-        "{}",
-        server.requests() - before
-    );
+    let changed = tested(&project);
+    let contexts = |document: &Value| -> BTreeSet<String> {
+        let evidence = verdict(document, "knows", 1)["evidence"].clone();
+        let all = evidence.as_array().unwrap().iter();
+        all.map(|e| e["snippet"]["context"].as_str().unwrap().to_string())
+            .collect()
+    };
+    let new = contexts(&changed).difference(&contexts(&with)).count();
+    assert!((1..=12).contains(&new), "{new} of the snippets are new");
+    assert_eq!(changed["executed"], json!({ "ask/completion": 2 * new }));
+    assert_eq!(server.requests() - before, 2 * new, "of each of two models");
 }
 
 #[test]
@@ -263,8 +265,9 @@ fn what_is_missing_is_said() {
     .says(&["there is no", "nowhere"]);
 }
 
-/// Makes `folder` a clone in which a fix came in 2022; gives the instance of a benchmark that it is.
-fn fixed_in_2022(folder: &Path, name: &str) -> Value {
+/// Makes `folder` a clone in which a fix of one function came in 2022, and what it was at hand; gives the
+/// commit before.
+pub fn git_fix(folder: &Path) -> String {
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -288,7 +291,13 @@ fn fixed_in_2022(folder: &Path, name: &str) -> Value {
     let base = git(folder, "2021-01-01", &["rev-parse", "HEAD"]);
     fs::write(file, whole).unwrap();
     git(folder, "2022-01-01", &["commit", "-q", "-a", "-m", "y"]);
-    json!({"instance_id": name, "repo": format!("maker/{name}"), "base_commit": base.trim(),
+    base.trim().to_string()
+}
+
+/// Makes `folder` such a clone; gives the instance of a benchmark that it is.
+fn fixed_in_2022(folder: &Path, name: &str) -> Value {
+    let base = git_fix(folder);
+    json!({"instance_id": name, "repo": format!("maker/{name}"), "base_commit": base,
         "patch": git(folder, "2022-01-01", &["diff", "HEAD~", "HEAD"]), "created_at": "2022-01-01T00:00:00Z"})
 }
 

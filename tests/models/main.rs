@@ -7,6 +7,7 @@ mod commands;
 mod contamination;
 mod faults;
 mod harness;
+mod known;
 mod program;
 mod provider;
 mod server;

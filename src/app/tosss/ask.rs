@@ -6,17 +6,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+use serde::Serialize;
+
 use super::{Quarry, nothing_mined};
 use crate::app::asking::{self, Answerer, Inquiry, Run, Whom, usable};
 use crate::app::{AppError, Statement, TOOL, store_to_look};
 use crate::ask::{self, Request, Sampling};
 use crate::cancel::Cancel;
+use crate::contamination::findings::{Findings, Known, Why, fingerprint};
 use crate::engine::{EngineDb, Ledger, Observer};
 use crate::store::StoreLedger;
-use crate::tosss::bench::{Report, sample};
+use crate::tosss::bench::{Answers, Report, sample, scores_without};
 use crate::tosss::pair::{Mined, Pair};
 use crate::tosss::query::{self, Board, questions};
 use crate::tosss::question::{Order, question};
+use crate::tosss::score::{Scores, Settings};
 
 /// The root of what answers rest on.
 const ROOT: &str = "tosss/asked";
@@ -65,6 +70,8 @@ pub struct Answered {
     /// The tables, over the built-in answerers and models that answered everything; nothing without
     /// a pair.
     pub report: Option<Arc<Report>>,
+    /// The same without what models know, if that was asked for.
+    pub clean: Option<Clean>,
     /// Questions without an answer yet, by model.
     pub incomplete: BTreeMap<String, usize>,
     /// Jobs of mining that are missing.
@@ -75,6 +82,75 @@ pub struct Answered {
     pub failures: Vec<String>,
     /// What models over HTTP were asked, and what that cost.
     pub statement: Option<Statement>,
+}
+
+/// Scores without what models were found to know.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Clean {
+    /// Over the pairs that are left to each model.
+    #[serde(flatten)]
+    pub scores: Scores,
+    /// What is left out, by model; the built-in answerers know nothing.
+    pub left_out: BTreeMap<String, LeftOut>,
+}
+
+/// What is left out for one model.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct LeftOut {
+    /// Pairs that are asked.
+    pub asked: usize,
+    /// Of these, those of code that was tested.
+    pub tested: usize,
+    /// Those that are left out, by reason: `repository`, `named`.
+    pub pairs: BTreeMap<&'static str, usize>,
+}
+
+/// Scores without the pairs of which a model knows the repository, or a side.
+fn clean(
+    pairs: &[Pair],
+    answers: &[Answers],
+    models: &[Answerer],
+    findings: &Findings,
+    seed: u64,
+) -> Result<Clean, AppError> {
+    let prints = pairs.par_iter().map(|pair| {
+        let print = |text: &str| fingerprint(pair.language, text.as_bytes());
+        [print(&pair.before), print(&pair.after)]
+    });
+    let prints: Vec<[u64; 2]> = prints.collect();
+    let (mut told, mut gone) = (BTreeMap::new(), BTreeMap::new());
+    for model in models {
+        let known = findings.of(&model.revision);
+        let why = |(pair, sides): (&Pair, &[u64; 2])| -> Option<Why<'_>> {
+            let known = known?;
+            let either = sides.iter().find_map(|side| known.function(*side));
+            either.or_else(|| known.repository(&pair.repository))
+        };
+        let why: Vec<Option<Why<'_>>> = pairs.iter().zip(&prints).map(why).collect();
+        let tested = |(why, sides): &(&Option<Why<'_>>, &[u64; 2])| {
+            let is = |known: Known<'_>| sides.iter().any(|side| known.is_tested(*side));
+            why.is_some() || known.is_some_and(is)
+        };
+        let mut left_out = LeftOut {
+            asked: pairs.len(),
+            tested: why.iter().zip(&prints).filter(tested).count(),
+            pairs: BTreeMap::new(),
+        };
+        for why in why.iter().flatten() {
+            *left_out.pairs.entry(why.name()).or_default() += 1;
+        }
+        told.insert(model.name.clone(), left_out);
+        gone.insert(
+            model.name.clone(),
+            why.iter().map(Option::is_some).collect(),
+        );
+    }
+    let all: Vec<&Pair> = pairs.iter().collect();
+    let scores = scores_without(&all, answers, &gone, seed, &Settings::default());
+    Ok(Clean {
+        scores: scores.map_err(|e| AppError::Input(e.to_string()))?,
+        left_out: told,
+    })
 }
 
 /// The pairs that are asked, and how many jobs of mining are missing.
@@ -110,7 +186,12 @@ fn board<'db>(
 }
 
 /// Everything that the store holds of answers.
-fn scored(db: &EngineDb, quarry: &Quarry, plan: &Plan) -> Result<Answered, AppError> {
+fn scored(
+    db: &EngineDb,
+    quarry: &Quarry,
+    plan: &Plan,
+    findings: Option<&Findings>,
+) -> Result<Answered, AppError> {
     let (pairs, unmined) = pairs_asked(db, quarry, plan)?;
     let answered = answers(db, &pairs, &quarry.asked, plan);
     usable(&answered.hold)?;
@@ -122,9 +203,17 @@ fn scored(db: &EngineDb, quarry: &Quarry, plan: &Plan) -> Result<Answered, AppEr
             Some(report.map_err(|e| AppError::Input(e.to_string()))?)
         }
     };
+    let clean = match findings.filter(|_| report.is_some()) {
+        Some(findings) => {
+            let (models, seed) = (&quarry.asked, plan.seed);
+            Some(clean(&pairs, &answered.answers, models, findings, seed)?)
+        }
+        None => None,
+    };
     Ok(Answered {
         pairs,
         report,
+        clean,
         incomplete: answered.incomplete.clone(),
         unmined,
         executed: BTreeMap::new(),
@@ -133,16 +222,21 @@ fn scored(db: &EngineDb, quarry: &Quarry, plan: &Plan) -> Result<Answered, AppEr
     })
 }
 
-/// Scores from the store alone: the built-in answerers and every model that was asked here.
+/// Scores from the store alone: the built-in answerers and every model that was asked here. With
+/// findings also without what models know.
 ///
 /// # Errors
 /// Nothing was mined; a store that cannot be used.
-pub fn answered(dir: &Path, plan: &Plan) -> Result<Answered, AppError> {
+pub fn answered(
+    dir: &Path,
+    plan: &Plan,
+    findings: Option<&Findings>,
+) -> Result<Answered, AppError> {
     let quarry = Quarry::read(dir)?.ok_or_else(|| nothing_mined(dir))?;
     let store = Arc::new(store_to_look(dir)?);
     let reader = store.reader()?;
     let db = EngineDb::new(Arc::new(reader.clone()));
-    let answered = scored(&db, &quarry, plan)?;
+    let answered = scored(&db, &quarry, plan, findings)?;
     StoreLedger::new(store, &reader, TOOL).remember(db.take_rows());
     Ok(answered)
 }
@@ -199,7 +293,7 @@ pub fn ask(
     // With those that were asked before.
     let reader = inquiry.store.reader()?;
     let db = EngineDb::new(Arc::new(reader.clone()));
-    let answered = scored(&db, &quarry, plan)?;
+    let answered = scored(&db, &quarry, plan, None)?;
     StoreLedger::new(inquiry.store.clone(), &reader, TOOL).remember(db.take_rows());
     Ok(Answered {
         executed: asked.executed,

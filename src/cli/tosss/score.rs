@@ -4,11 +4,12 @@ use std::path::Path;
 
 use super::plan::PlanArgs;
 use crate::app::AppError;
+use crate::app::findings::findings;
 use crate::app::tosss::ask::{Answered, answered};
 use crate::ask::prices::dollars;
 use crate::cli::common::{CliResult, Format, exit, print};
 use crate::cli::run::json;
-use crate::report::{tosss_report_json, tosss_report_text};
+use crate::report::{tosss_clean_text, tosss_report_json, tosss_report_text};
 
 /// Score what the store holds of the pairs that were mined in this folder; runs nothing.
 ///
@@ -18,6 +19,11 @@ use crate::report::{tosss_report_json, tosss_report_text};
 pub struct Args {
     #[command(flatten)]
     plan: PlanArgs,
+    /// Beside the scores those without the pairs that a model was found to know: of repositories that
+    /// `contamination repo` called contaminated, and functions from which it named their project in
+    /// `contamination probe`.
+    #[arg(long)]
+    without_contaminated: bool,
     #[command(flatten)]
     shown: ShownArgs,
 }
@@ -33,7 +39,11 @@ pub struct ShownArgs {
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
     let plan = args.plan.plan();
-    show(&answered(dir, &plan)?, &args.shown)
+    let findings = match args.without_contaminated {
+        true => Some(findings(dir)?),
+        false => None,
+    };
+    show(&answered(dir, &plan, findings.as_ref())?, &args.shown)
 }
 
 /// Prints the tables over answers.
@@ -51,9 +61,17 @@ pub fn show(answered: &Answered, shown: &ShownArgs) -> CliResult {
             document["incomplete"] = serde_json::json!(answered.incomplete);
             document["executed"] = serde_json::json!(answered.executed);
             document["asked"] = serde_json::json!(answered.statement);
+            if let Some(clean) = &answered.clean {
+                document["without_contaminated"] = serde_json::json!(clean);
+            }
             print(&json(&document))?;
         }
-        Format::Text => print(&tosss_report_text(report))?,
+        Format::Text => {
+            print(&tosss_report_text(report))?;
+            if let Some(clean) = &answered.clean {
+                print(&tosss_clean_text(report, clean))?;
+            }
+        }
     }
     if let Some(statement) = &answered.statement {
         for event in &statement.events {
