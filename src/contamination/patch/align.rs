@@ -2,8 +2,9 @@
 //! each other first, as far as it keeps its order, then the longest common subsequences between.
 //! Names that were changed throughout are followed.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
+use rustc_hash::FxHashMap;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::gumtree::{Settings, gumtree};
@@ -46,6 +47,79 @@ pub fn align(x: &Unit, s: &Unit) -> Alignment {
     Alignment {
         to: aligned(&mine, &theirs, &mapped),
         renames,
+    }
+}
+
+/// The alignment of a text without a tree with `s`, when it is known how it stood to a version with the
+/// tokens `old`. Where both versions are the same it stands as it did, and only what is between is
+/// aligned: in the long history of a large file a commit costs what it changes. Nothing where little is
+/// the same, or a name comes that another one was taken for: then it must be aligned anew.
+pub fn realigned(x: &Unit, known: &Alignment, old: &[u64], s: &Unit) -> Option<Alignment> {
+    if x.tree.is_some() && s.tree.is_some() {
+        return None;
+    }
+    let called = |label: u64| known.renames.get(&label).copied().unwrap_or(label);
+    let new: Vec<u64> = s.tokens.iter().map(|t| t.label).collect();
+    let same = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let rest = old[same..].iter().rev().zip(new[same..].iter().rev());
+    let behind = rest.take_while(|(a, b)| a == b).count();
+    if 2 * (same + behind) < old.len().max(new.len()) {
+        return None;
+    }
+    // A name that was taken for another one cannot be where that one is, too.
+    let taken = |label: &u64| known.renames.values().any(|own| own == label);
+    if !known.renames.is_empty() && new[same..new.len() - behind].iter().any(taken) {
+        return None;
+    }
+    let (gone, come) = (old.len() - behind, new.len() - behind);
+    let moved = |j: usize| match j {
+        _ if j < same => Some(j),
+        _ if j >= gone => Some(j - gone + come),
+        _ => None,
+    };
+    let mut to: Vec<Option<usize>> = known.to.iter().map(|j| moved((*j)?)).collect();
+    let last = to.iter().rposition(|j| j.is_some_and(|j| j < same));
+    let (from, start) = match last {
+        Some(i) => (i + 1, to[i].expect("it was just seen") + 1),
+        None => (0, 0),
+    };
+    let next = to[from..].iter().position(Option::is_some);
+    let (until, end) = match next.map(|i| from + i) {
+        Some(i) => (i, to[i].expect("it was just seen")),
+        None => (to.len(), new.len()),
+    };
+    let mine: Vec<u64> = x.tokens.iter().map(|t| t.label).collect();
+    let mut new: Vec<u64> = new.into_iter().map(called).collect();
+    fill(&mine, from..until, &new, start..end, &mut to);
+    let mut further = renames(x, s, &instead(&to, new.len()));
+    further.retain(|other, own| !known.renames.contains_key(other) && !taken(own));
+    let mut renames = known.renames.clone();
+    if !further.is_empty() {
+        let mut touched = vec![false; new.len()];
+        for (label, touched) in new.iter_mut().zip(&mut touched) {
+            if let Some(own) = further.get(label) {
+                (*label, *touched) = (*own, true);
+            }
+        }
+        refill(&mine, &new, &touched, &mut to);
+        renames.extend(further);
+    }
+    Some(Alignment { to, renames })
+}
+
+/// Aligns what stands between pairs where a token of the second side is touched.
+fn refill(mine: &[u64], theirs: &[u64], touched: &[bool], to: &mut [Option<usize>]) {
+    let known: Vec<(usize, usize)> = to
+        .iter()
+        .enumerate()
+        .filter_map(|(i, j)| Some((i, (*j)?)))
+        .collect();
+    let (mut i, mut j) = (0, 0);
+    for (a, b) in known.into_iter().chain([(mine.len(), theirs.len())]) {
+        if i < a && touched[j..b].contains(&true) {
+            fill(mine, i..a, theirs, j..b, to);
+        }
+        (i, j) = (a + 1, b + 1);
     }
 }
 
@@ -99,8 +173,15 @@ fn mapped(x: &Unit, s: &Unit) -> Vec<(usize, usize)> {
 /// Names of `s` that stand where `x` has another name, if neither has the other's, and if most of
 /// their occurrences say so.
 fn renames(x: &Unit, s: &Unit, mapped: &[(usize, usize)]) -> BTreeMap<u64, u64> {
-    let names = |unit: &Unit| -> HashMap<u64, usize> {
-        let mut names = HashMap::new();
+    let differ = |(i, j): &(usize, usize)| {
+        let (own, other) = (&x.tokens[*i], &s.tokens[*j]);
+        own.name && other.name && own.label != other.label
+    };
+    if !mapped.iter().any(differ) {
+        return BTreeMap::new();
+    }
+    let names = |unit: &Unit| -> FxHashMap<u64, usize> {
+        let mut names = FxHashMap::default();
         for token in unit.tokens.iter().filter(|t| t.name) {
             *names.entry(token.label).or_default() += 1;
         }
@@ -108,10 +189,9 @@ fn renames(x: &Unit, s: &Unit, mapped: &[(usize, usize)]) -> BTreeMap<u64, u64> 
     };
     let (mine, theirs) = (names(x), names(s));
     let mut votes: BTreeMap<u64, BTreeMap<u64, usize>> = BTreeMap::new();
-    for (i, j) in mapped {
+    for (i, j) in mapped.iter().filter(|pair| differ(pair)) {
         let (own, other) = (&x.tokens[*i], &s.tokens[*j]);
-        let both = own.name && other.name && own.label != other.label;
-        if both && !theirs.contains_key(&own.label) && !mine.contains_key(&other.label) {
+        if !theirs.contains_key(&own.label) && !mine.contains_key(&other.label) {
             *votes
                 .entry(other.label)
                 .or_default()
@@ -220,8 +300,9 @@ fn trimmed(
 
 /// Where runs of tokens begin that occur once on either side.
 fn once(mine: &[u64], theirs: &[u64]) -> Vec<(usize, usize)> {
-    let places = |all: &[u64]| -> HashMap<u64, Option<usize>> {
-        let mut places = HashMap::with_capacity(all.len());
+    let places = |all: &[u64]| -> FxHashMap<u64, Option<usize>> {
+        let mut places = FxHashMap::default();
+        places.reserve(all.len());
         for (at, run) in all.windows(RUN).enumerate() {
             let place = places.entry(mix64(run[0], &run[1..]));
             place.and_modify(|p| *p = None).or_insert(Some(at));
@@ -326,6 +407,37 @@ mod tests {
             let found: Vec<usize> = to.iter().flatten().copied().collect();
             prop_assert_eq!(found.len(), mine.len());
             prop_assert!(found.is_sorted_by(|a, b| a < b));
+        }
+
+        /// Through any number of versions, each a little unlike the one before, as much is found as when
+        /// each is aligned alone, or hardly less.
+        #[test]
+        fn a_text_is_followed_through_its_versions(
+            edits in prop::collection::vec((0_usize..400, 0_usize..6, 0_usize..6), 1..12),
+        ) {
+            let text = |v: &[usize]| v.iter().map(|i| format!("w{i}")).collect::<Vec<_>>().join(" ");
+            let words = |v: &[usize]| Source::read("a", text(v).as_bytes()).whole();
+            let first: Vec<usize> = (0..400).map(|i| i * i % 97).collect();
+            let x = words(&first);
+            let labels = |unit: &Unit| unit.tokens.iter().map(|t| t.label).collect::<Vec<u64>>();
+            let (mut now, mut known, mut old) = (first.clone(), align(&x, &x), labels(&x));
+            for (at, gone, come) in edits {
+                let at = at.min(now.len());
+                let end = (at + gone).min(now.len());
+                now.splice(at..end, (0..come).map(|i| (at + i) % 103));
+                let unit = words(&now);
+                let alone = align(&x, &unit);
+                let next = realigned(&x, &known, &old, &unit);
+                let next = next.unwrap_or_else(|| alone.clone());
+                let pairs = || next.to.iter().enumerate().filter_map(|(i, j)| Some((i, (*j)?)));
+                prop_assert!(next.to.iter().flatten().is_sorted_by(|a, b| a < b));
+                let called = |label: u64| next.renames.get(&label).copied().unwrap_or(label);
+                let alike = |(i, j): (usize, usize)| x.tokens[i].label == called(unit.tokens[j].label);
+                prop_assert!(pairs().all(alike));
+                let all = alone.to.iter().flatten().count();
+                prop_assert!(pairs().count() + 4 >= all, "{} of {all}", pairs().count());
+                (known, old) = (next, labels(&unit));
+            }
         }
 
         #[test]

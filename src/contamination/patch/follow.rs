@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::edit::{Edit, Place, Site};
-use super::measure::{Found, Seen, Stood, find, measure, measure_again};
+use super::measure::{Found, Memory, Seen, find, measure, measure_again};
 use super::source::{Outline, Source, plain_lines};
 use super::walk::{Changes, Head, Step, Trail, Visit, Walk};
 use crate::lang::SnippetLanguage;
@@ -100,7 +100,7 @@ pub fn walk<E>(
             touching: 0,
             known: None,
             gone: false,
-            stood: None,
+            memory: Memory::default(),
         };
         let visits = follower.both_ways(base, path, object)?;
         walk.touching = walk.touching.max(follower.touching);
@@ -122,8 +122,8 @@ struct Follower<'a, E> {
     known: Option<(Seen, Vec<u8>)>,
     /// Whether the function was not in the text that was looked at last.
     gone: bool,
-    /// How the site stood to the text outside of functions that was looked at last.
-    stood: Option<Stood>,
+    /// What is remembered of the texts that were looked at.
+    memory: Memory,
 }
 
 /// Where the site is after, or before, a commit.
@@ -250,7 +250,7 @@ impl<E> Follower<'_, E> {
         }
         let functions = (self.outlines)(object, path, &text);
         let source = Source::outlined(path, &text, functions);
-        let seen = measure_again(self.site, &source, &mut self.stood);
+        let seen = measure_again(self.site, &source, &mut self.memory);
         self.gone = seen.found == Found::Gone;
         self.known = anchor(self.site, &source, &seen);
         Ok(spot(seen))

@@ -3,11 +3,14 @@
 
 use std::ops::Range;
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::align::{Alignment, align};
+use super::align::{Alignment, align, realigned};
 use super::edit::{Block, Place, Site};
 use super::source::{Source, Unit, dice};
+use super::tree::label;
+use crate::stats::mix::mix64;
 
 /// What one version says of a site.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -59,40 +62,33 @@ const RENAMED: f64 = 0.01;
 /// A function of another name is taken for the same if so much of it is alike.
 const SAME_FUNCTION: f64 = 0.6;
 
-/// How the two sides of a site stood to a version without functions: to one with the same tokens they
-/// stand the same, and most commits change nothing outside of functions.
+/// What is remembered of the versions that were measured before. It saves work and decides nothing but
+/// which of two alignments of equal worth is taken.
+#[derive(Debug, Default)]
+pub struct Memory {
+    stood: Option<Stood>,
+    /// How like each block was to functions that have nothing to do with the site: before and after.
+    others: FxHashMap<u64, Vec<[f64; 2]>>,
+}
+
+/// How the two sides of a site stood to the last version that has no tree: what is outside of functions, or
+/// a large one. Most commits change nothing of it, or little.
 #[derive(Debug)]
-pub struct Stood {
+struct Stood {
     labels: Vec<u64>,
     sides: [Option<Alignment>; 2],
 }
 
 /// What `source`, a version of the site's file, says of the site.
 pub fn measure(site: &Site, source: &Source<'_>) -> Seen {
-    measure_again(site, source, &mut None)
+    measure_again(site, source, &mut Memory::default())
 }
 
-/// The same, with what is known of the version that was measured before.
-pub fn measure_again(site: &Site, source: &Source<'_>, stood: &mut Option<Stood>) -> Seen {
-    let mut fixed = |unit: Unit| {
-        let same = |known: &&mut Stood| {
-            let labels = unit.tokens.iter().map(|t| t.label);
-            unit.tree.is_none() && known.labels.iter().copied().eq(labels)
-        };
-        let sides = match stood.as_mut().filter(same) {
-            Some(known) => &known.sides,
-            None => {
-                let known = Stood {
-                    labels: unit.tokens.iter().map(|t| t.label).collect(),
-                    sides: sides(site, &unit),
-                };
-                &stood.insert(known).sides
-            }
-        };
-        Seen {
-            found: Found::Same,
-            blocks: measured(site, sides, &unit),
-        }
+/// The same, with what is remembered of versions that were measured before.
+pub fn measure_again(site: &Site, source: &Source<'_>, memory: &mut Memory) -> Seen {
+    let mut fixed = |unit: Unit| Seen {
+        found: Found::Same,
+        blocks: blocks_again(site, &unit, &mut memory.stood),
     };
     match &site.place {
         Place::Outside => fixed(source.outside()),
@@ -109,9 +105,9 @@ pub fn measure_again(site: &Site, source: &Source<'_>, stood: &mut Option<Stood>
                         true => Found::Same,
                         false => Found::Renamed(own.clone()),
                     },
-                    blocks: blocks(site, &source.function(at)),
+                    blocks: blocks_again(site, &source.function(at), &mut memory.stood),
                 };
-                extracted(site, source, at, seen)
+                extracted(site, source, at, seen, memory)
             }
         },
     }
@@ -166,7 +162,13 @@ pub fn find(site: &Site, source: &Source<'_>) -> Option<usize> {
 }
 
 /// A block that left its function for one that neither side of the patch has: where that fits better.
-fn extracted(site: &Site, source: &Source<'_>, at: usize, mut seen: Seen) -> Seen {
+fn extracted(
+    site: &Site,
+    source: &Source<'_>,
+    at: usize,
+    mut seen: Seen,
+    memory: &mut Memory,
+) -> Seen {
     const LOST: f64 = 0.7;
     let lost = |m: &Measure| m.before < LOST && m.after < LOST;
     if !seen.blocks.iter().any(lost) {
@@ -176,7 +178,17 @@ fn extracted(site: &Site, source: &Source<'_>, at: usize, mut seen: Seen) -> See
         if other == at || site.known.contains(&source.functions()[other].name) {
             continue;
         }
+        let text = source.bytes(other);
+        let print = mix64(text.len() as u64, &[label(text)]);
+        // Where it stands may have changed, but not how like it is.
+        if let Some(known) = memory.others.get(&print)
+            && !better(&seen, known, lost)
+        {
+            continue;
+        }
         let there = blocks(site, &source.function(other));
+        let alike = there.iter().map(|m| [m.before, m.after]).collect();
+        memory.others.insert(print, alike);
         for (known, one) in seen.blocks.iter_mut().zip(there) {
             if lost(known) && one.after.max(one.before) > known.after.max(known.before) {
                 *known = one;
@@ -184,6 +196,15 @@ fn extracted(site: &Site, source: &Source<'_>, at: usize, mut seen: Seen) -> See
         }
     }
     seen
+}
+
+/// Whether a block that is lost is more like what another function has.
+fn better(seen: &Seen, other: &[[f64; 2]], lost: impl Fn(&Measure) -> bool) -> bool {
+    let pairs = seen.blocks.iter().zip(other);
+    let mut better = pairs.map(|(known, [before, after])| {
+        lost(known) && after.max(*before) > known.after.max(known.before)
+    });
+    better.any(|better| better)
 }
 
 /// Each block of a site in one unit of a version.
@@ -194,6 +215,39 @@ fn blocks(site: &Site, unit: &Unit) -> Vec<Measure> {
 /// Where the two sides of a site stand in a unit.
 fn sides(site: &Site, unit: &Unit) -> [Option<Alignment>; 2] {
     [&site.before, &site.after].map(|side| side.as_ref().map(|own| align(own, unit)))
+}
+
+/// Each block of a site in one unit of a version, from where they stood in the version before, and notes
+/// where they stand now. What has a tree is small, and is aligned by that.
+fn blocks_again(site: &Site, unit: &Unit, stood: &mut Option<Stood>) -> Vec<Measure> {
+    if unit.tree.is_some() {
+        return blocks(site, unit);
+    }
+    let labels = || unit.tokens.iter().map(|t| t.label);
+    let same = |known: &&mut Stood| known.labels.iter().copied().eq(labels());
+    let sides = match stood.as_mut().filter(same) {
+        Some(known) => &known.sides,
+        None => {
+            let known = Stood {
+                sides: sides_again(site, unit, stood.as_ref()),
+                labels: labels().collect(),
+            };
+            &stood.insert(known).sides
+        }
+    };
+    measured(site, sides, unit)
+}
+
+fn sides_again(site: &Site, unit: &Unit, stood: Option<&Stood>) -> [Option<Alignment>; 2] {
+    let again = |side: &Option<Unit>, at: usize| {
+        let own = side.as_ref()?;
+        let moved = stood.and_then(|stood| {
+            let known = stood.sides[at].as_ref()?;
+            realigned(own, known, &stood.labels, unit)
+        });
+        Some(moved.unwrap_or_else(|| align(own, unit)))
+    };
+    [again(&site.before, 0), again(&site.after, 1)]
 }
 
 fn measured(site: &Site, sides: &[Option<Alignment>; 2], unit: &Unit) -> Vec<Measure> {
@@ -386,7 +440,7 @@ mod tests {
             let inside = ["", "def f():\n    return 1\n", "\n\ndef f():\n    return 2\n", "# What.\n\ndef g(a):\n    pass\n"];
             let site = site(OUTSIDE);
             prop_assert_eq!(&site.place, &Place::Outside);
-            let mut stood = None;
+            let mut stood = Memory::default();
             for (a, b) in versions {
                 let text = format!("{}{}", outside[a], inside[b]);
                 let source = Source::read("m.py", text.as_bytes());

@@ -2,9 +2,10 @@
 //! list of tokens and, where there is a grammar, a tree. Comments, layout, the kind of quotes and
 //! commas before a closing bracket are no part of it.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use super::tree::{Tree, label};
 use crate::lang::{Snippet, SnippetLanguage, SyntaxNode};
@@ -44,13 +45,16 @@ pub struct UnitTree {
     pub token_of: Vec<usize>,
 }
 
+/// How often each token occurs.
+pub type Bag = FxHashMap<u64, u32>;
+
 /// Trees of more nodes are not aligned; their tokens are.
 const MOST_NODES: usize = 4000;
 
 impl Unit {
     /// How often each token occurs, for a first look at what is like what.
-    pub fn bag(&self) -> HashMap<u64, u32> {
-        let mut bag = HashMap::new();
+    pub fn bag(&self) -> Bag {
+        let mut bag = Bag::default();
         for token in &self.tokens {
             *bag.entry(token.label).or_default() += 1;
         }
@@ -66,8 +70,8 @@ impl Unit {
 }
 
 /// How much two bags have in common, from 0 to 1.
-pub fn dice(a: &HashMap<u64, u32>, b: &HashMap<u64, u32>) -> f64 {
-    let size = |bag: &HashMap<u64, u32>| bag.values().map(|n| u64::from(*n)).sum::<u64>();
+pub fn dice(a: &Bag, b: &Bag) -> f64 {
+    let size = |bag: &Bag| bag.values().map(|n| u64::from(*n)).sum::<u64>();
     let common: u64 = a
         .iter()
         .map(|(label, n)| u64::from(*n.min(b.get(label).unwrap_or(&0))))
