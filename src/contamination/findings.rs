@@ -106,8 +106,7 @@ impl Findings {
     ) {
         let bytes: Vec<u8> = functions.iter().flat_map(|f| f.to_le_bytes()).collect();
         let digest = blake3::hash(&bytes).to_hex()[..16].to_string();
-        self.functions
-            .insert(digest.clone(), functions.iter().copied().collect());
+        self.functions.insert(digest.clone(), functions.to_vec());
         let tested = Tested {
             name: name.to_string(),
             url: url.map(str::to_string),

@@ -54,11 +54,15 @@ pub fn tosss_text(scores: &Scores) -> String {
             );
         }
         for row in rows.iter().filter(|r| r.below_chance) {
-            let _ = writeln!(
-                out,
-                "below chance: {} prefers the vulnerable side",
-                row.model
-            );
+            let why = match row.prefers_vulnerable {
+                true => "prefers the vulnerable side".to_string(),
+                false => format!(
+                    "left {} of {} questions without a choice",
+                    row.questions - row.answered,
+                    row.questions
+                ),
+            };
+            let _ = writeln!(out, "below chance: {} {why}", row.model);
         }
         if few(first.clusters)
             && let Some(warning) = &first.warning
@@ -209,6 +213,17 @@ pub fn tosss_report_text(report: &Report) -> String {
             ]);
         }
         let _ = writeln!(out, "{}", trimmed(&table));
+    }
+    let no_choice = |outcome: &&String| !["A", "B"].contains(&outcome.as_str());
+    let open = report.outcomes.iter().filter_map(|(who, outcomes)| {
+        let all: usize = outcomes.values().sum();
+        let open = outcomes.iter().filter(|(outcome, _)| no_choice(outcome));
+        let open: Vec<String> = open.map(|(outcome, n)| format!("{n} {outcome}")).collect();
+        (!open.is_empty()).then(|| format!("{who}: {} of {all}\n", open.join(", ")))
+    });
+    let open: String = open.collect();
+    if !open.is_empty() {
+        let _ = write!(out, "\nanswers that are no choice\n{open}");
     }
     if !report.positions.is_empty() {
         out.push_str(

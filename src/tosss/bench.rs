@@ -10,7 +10,7 @@ use super::answer::Outcome;
 use super::baseline::Baseline;
 use super::pair::Pair;
 use super::question::{Choice, Order, position};
-use super::score::{Answer, Item, Scores, Settings, Sheet, scores};
+use super::score::{Answer, Item, Scores, Settings, Sheet, scores, share_interval};
 use crate::stats::StatsError;
 use crate::stats::cluster::clustered_mean;
 use crate::stats::mix::keyed;
@@ -295,7 +295,7 @@ fn positions(
             arm,
             answered: mean.items,
             share_a: Some(mean.mean),
-            interval: mean.interval.map(|i| [i.lo.max(0.0), i.hi.min(1.0)]),
+            interval: share_interval(&mean, values.iter().filter(|v| **v > 0.0).count(), settings)?,
             both: both.len(),
             consistency: (!both.is_empty()).then(|| same as f64 / both.len() as f64),
         });

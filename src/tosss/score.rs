@@ -104,6 +104,9 @@ pub struct Row {
     pub design_effect: Option<f64>,
     /// Whether the strict score is below chance by more than its interval, as the paper flags.
     pub below_chance: bool,
+    /// Whether the choices alone are below chance by more than their interval: the others may be below it
+    /// since they leave questions without a choice.
+    pub prefers_vulnerable: bool,
     /// Ranks that the comparisons leave open, 1 the best.
     pub ranks: [usize; 2],
     /// Letters of the groups it is in; two models without a common letter are told apart.
@@ -323,22 +326,29 @@ fn row(sheet: &Sheet, settings: &Settings) -> Result<Row, StatsError> {
         .map(|i| Some(i.cluster.as_str()))
         .collect();
     let mean = clustered_mean(&values, &clusters, settings.confidence)?;
-    let interval = match (&mean.interval, mean.design_effect) {
-        (Some(_), None) => {
-            // Nothing varies between clusters: all pairs have one outcome, or all clusters one share.
-            let (pairs, clusters) = (mean.items as f64, mean.clusters as f64);
-            let (k, n) = (secure as u64, mean.items as u64);
-            Some(wilson_clustered(
-                k,
-                n,
-                pairs / clusters,
-                settings.confidence,
-            )?)
+    let interval = share_interval(&mean, secure, settings)?;
+    // Of those that were answered at all: who declines has no preference.
+    let chosen = |i: &&Item| i.answer != Answer::None;
+    let choices: Vec<f64> = sheet
+        .items
+        .iter()
+        .filter(chosen)
+        .map(|i| value(i.answer))
+        .collect();
+    let of: Vec<Option<&str>> = sheet
+        .items
+        .iter()
+        .filter(chosen)
+        .map(|i| Some(i.cluster.as_str()))
+        .collect();
+    let prefers_vulnerable = match choices.is_empty() {
+        true => false,
+        false => {
+            let mean = clustered_mean(&choices, &of, settings.confidence)?;
+            let interval = share_interval(&mean, secure, settings)?;
+            interval.is_some_and(|[_, hi]| hi < 0.5)
         }
-        (Some(interval), Some(_)) => Some(*interval),
-        (None, _) => None,
     };
-    let interval = interval.map(|i| [i.lo.max(0.0), i.hi.min(1.0)]);
     Ok(Row {
         model: sheet.model.clone(),
         language: sheet.language.clone(),
@@ -351,6 +361,7 @@ fn row(sheet: &Sheet, settings: &Settings) -> Result<Row, StatsError> {
         strict: mean.mean,
         paper: (answered > 0).then(|| secure as f64 / answered as f64),
         below_chance: interval.is_some_and(|[_, hi]| hi < 0.5),
+        prefers_vulnerable,
         interval,
         standard_error: mean.standard_error,
         design_effect: mean.design_effect,
@@ -358,6 +369,34 @@ fn row(sheet: &Sheet, settings: &Settings) -> Result<Row, StatsError> {
         groups: String::new(),
         warning: mean.warning(),
     })
+}
+
+/// The interval of a share within [0, 1], of which `hits` are counted: robust to clusters, or Wilson's
+/// where nothing varies between these. Nothing with fewer than two clusters.
+///
+/// # Errors
+/// A confidence outside (0, 1).
+pub(super) fn share_interval(
+    mean: &ClusteredMean,
+    hits: usize,
+    settings: &Settings,
+) -> Result<Option<[f64; 2]>, StatsError> {
+    let interval = match (&mean.interval, mean.design_effect) {
+        (Some(_), None) => {
+            // All items have one outcome, or all clusters one share.
+            let (items, clusters) = (mean.items as f64, mean.clusters as f64);
+            let (k, n) = (hits as u64, mean.items as u64);
+            Some(wilson_clustered(
+                k,
+                n,
+                items / clusters,
+                settings.confidence,
+            )?)
+        }
+        (Some(interval), Some(_)) => Some(*interval),
+        (None, _) => None,
+    };
+    Ok(interval.map(|i| [i.lo.max(0.0), i.hi.min(1.0)]))
 }
 
 fn value(answer: Answer) -> f64 {

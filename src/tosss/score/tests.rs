@@ -134,6 +134,26 @@ fn what_was_not_answered_stays_in_the_strict_score_only() {
 }
 
 #[test]
+fn who_leaves_most_questions_open_does_not_prefer_the_vulnerable_side() {
+    let names: Vec<String> = (0..40).map(|n| format!("CVE-{n}")).collect();
+    let answers = names.iter().enumerate().map(|(n, name)| {
+        let answer = match n % 4 {
+            0 => Answer::None,
+            1 => Answer::Secure,
+            2 => Answer::None,
+            _ if n % 8 == 3 => Answer::Vulnerable,
+            _ => Answer::None,
+        };
+        (name.as_str(), answer)
+    });
+    let answers: Vec<_> = answers.collect();
+    let got = scores(&[sheet("m", &answers)], &Settings::default()).unwrap();
+    let row = &got.rows[0];
+    assert_eq!((row.questions, row.answered, row.secure), (40, 15, 10));
+    assert!(row.below_chance && !row.prefers_vulnerable, "{row:?}");
+}
+
+#[test]
 fn one_outcome_for_all_leaves_room_for_doubt() {
     let names: Vec<String> = (0..20).map(|n| format!("CVE-{n}")).collect();
     let all = |answer| {
@@ -151,6 +171,7 @@ fn one_outcome_for_all_leaves_room_for_doubt() {
     let [lo, hi] = got.rows[0].interval.unwrap();
     assert!((0.8..0.9).contains(&lo) && hi == 1.0, "{lo} {hi}");
     assert!(got.rows[1].below_chance && !got.rows[0].below_chance);
+    assert!(got.rows[1].prefers_vulnerable && !got.rows[0].prefers_vulnerable);
     // Twenty CVEs that all say the same: a chance of 2 in 2^20.
     let apart = &got.comparisons[0];
     assert_eq!(apart.difference.p, Some(0.5_f64.powi(19)));
