@@ -188,10 +188,10 @@ impl Trial<'_> {
         };
         if let Some(test) = cured.iter().chain(&kept).find(|t| gold.of(t) != Some(true)) {
             return Ok(Err(format!(
-                "with the patch itself, {}",
+                "with the patch itself, the benchmark's test `{test}` {}",
                 match gold.of(test) {
-                    None => "a test of the benchmark's is not reported",
-                    Some(_) => "a test of the benchmark's does not pass",
+                    None => "is not reported",
+                    Some(_) => "does not pass",
                 }
             )));
         }
