@@ -11,16 +11,18 @@ use crate::app::presence::{self, Plan, Told, language};
 use crate::app::trial::Environments;
 use crate::app::{AppError, Environment, Options, stages, trial};
 use crate::cancel::Cancel;
-use crate::cli::common::{CliResult, Format, cancel_on_signals, exit, libclang_path, print, usd};
+use crate::cli::common::{
+    CliError, CliResult, Format, cancel_on_signals, exit, libclang_path, print, usd,
+};
 use crate::cli::progress::Reporter;
 use crate::cli::run::json;
 use crate::contamination::Settings;
-use crate::contamination::patch::benchmark::Benchmark;
+use crate::contamination::patch::benchmark::{Benchmark, Instance};
 use crate::contamination::patch::calibrate::LEXICAL;
 use crate::contamination::patch::category::Window;
 use crate::contamination::patch::decide::Thresholds;
 use crate::contamination::patch::joint::{self, Joint, Known, joint};
-use crate::contamination::patch::leaderboard::{self, effects};
+use crate::contamination::patch::leaderboard::{self, Entry, effects};
 use crate::contamination::patch::verdict::Verdict;
 use crate::contamination::probe::Draws;
 use crate::contamination::verdict::Rules;
@@ -144,58 +146,146 @@ pub fn share(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(dir: &Path, args: &Args) -> CliResult {
-    let window = window(args)?;
     let benchmark = read_benchmark(&args.benchmark)?;
-    let entries = match &args.leaderboard {
-        None => Vec::new(),
-        Some(path) => {
-            let wrong =
-                |e: &dyn std::fmt::Display| AppError::Input(format!("{}: {e}", path.display()));
-            let bytes = std::fs::read(path).map_err(|e| wrong(&e))?;
-            leaderboard::read(&bytes).map_err(|e| wrong(&e))?
-        }
+    let entries = entries(args)?;
+    let known = known(args)?;
+    let threshold = threshold(dir, args)?;
+    let inquiry = Inquiry {
+        dir,
+        args,
+        benchmark: &benchmark,
+        question: Question {
+            window: window(args)?,
+            thresholds: threshold.thresholds,
+            repositories: args.repositories.clone(),
+            jobs: args.jobs.map(usize::from),
+        },
+        cancel: cancel_on_signals()?,
     };
-    let mut known = known(args)?;
+    let mut found = inquiry.walked()?;
+    let mut compared = LEXICAL.to_string();
+    if let (Some(name), 0) = (&args.embedder, found.missing) {
+        compared = inquiry.embedded(&mut found, name)?;
+    }
+    if let (Some(path), 0) = (&args.environments, found.missing) {
+        inquiry.tried(&mut found, path)?;
+    }
+    if let Some(other) = threshold.found_for.filter(|found| *found != compared) {
+        eprintln!("note: the threshold was calibrated for {other}, and this is {compared}");
+    }
+    let presence = match (&args.ask.language, found.missing) {
+        (Some(named), 0) => inquiry.asked(named, &found)?,
+        _ => None,
+    };
+    let known = presence.as_ref().map_or(known, stages::known);
+    let unanswered: usize = presence.iter().flat_map(|p| p.incomplete.values()).sum();
+    let contaminated = contaminated(&benchmark, &found, &known);
+    let mut rows = Vec::new();
+    if found.missing + unanswered == 0 {
+        let is = |i: &Instance| contaminated.contains(&*i.id);
+        rows = effects(&entries, &benchmark.instances, is);
+        if let Some(out) = &args.filtered {
+            let unknown = with_verdict(&benchmark, &found, Verdict::Unknown);
+            let kept = |i: &Instance| !is(i) && (args.keep_unknown || !unknown.contains(&*i.id));
+            for (name, bytes) in benchmark.filtered(kept) {
+                write(out, &name, &bytes)?;
+            }
+        }
+    }
+    let told = Patches {
+        benchmark: &benchmark,
+        told: &found.told,
+        asked: inquiry.told(&compared),
+        known: &known,
+        rows: &rows,
+        executed: &found.executed,
+        missing: found.missing,
+    };
+    show(args, &told, presence.as_ref())?;
+    Ok(ended(args, &found, presence.as_ref()))
+}
+
+/// The leaderboard that is told without the contaminated instances.
+fn entries(args: &Args) -> Result<Vec<Entry>, AppError> {
+    let Some(path) = &args.leaderboard else {
+        return Ok(Vec::new());
+    };
+    let wrong = |e: &dyn std::fmt::Display| AppError::Input(format!("{}: {e}", path.display()));
+    let bytes = std::fs::read(path).map_err(|e| wrong(&e))?;
+    leaderboard::read(&bytes).map_err(|e| wrong(&e))
+}
+
+/// From where on code counts as like other code.
+struct Threshold {
+    thresholds: Thresholds,
+    /// What it was calibrated for, if it was.
+    found_for: Option<String>,
+}
+
+fn threshold(dir: &Path, args: &Args) -> Result<Threshold, AppError> {
     let usual = Thresholds::default();
     let embedder = args.embedder.as_deref().unwrap_or(LEXICAL);
-    let calibrations = Calibrations::read(dir)?;
-    let calibration = calibrations.embedders.get(embedder);
+    let mut calibrations = Calibrations::read(dir)?;
+    let calibration = calibrations.embedders.remove(embedder);
     let calibration = calibration.filter(|_| args.threshold.is_none());
-    let found_out = calibration.map(|c| c.theta);
-    let thresholds = Thresholds {
-        similarity: args.threshold.or(found_out).unwrap_or(usual.similarity),
-        containment: args.containment.unwrap_or(usual.containment),
-    };
-    let question = Question {
-        window,
-        thresholds,
-        repositories: args.repositories.clone(),
-        jobs: args.jobs.map(usize::from),
-    };
-    let cancel = cancel_on_signals()?;
-    let mut reporter = Reporter::new(question.jobs.unwrap_or(1), args.quiet);
-    let found = patches(dir, &benchmark, &question, &cancel, &mut reporter);
-    reporter.finish();
-    let mut found = found?;
-    let mut revision = LEXICAL.to_string();
-    if let (Some(name), 0) = (&args.embedder, found.missing) {
+    let found_out = calibration.as_ref().map(|c| c.theta);
+    Ok(Threshold {
+        thresholds: Thresholds {
+            similarity: args.threshold.or(found_out).unwrap_or(usual.similarity),
+            containment: args.containment.unwrap_or(usual.containment),
+        },
+        found_for: calibration.map(|c| c.embedder),
+    })
+}
+
+/// What is asked, and the ways to find it out, in the order in which they are gone.
+struct Inquiry<'a> {
+    dir: &'a Path,
+    args: &'a Args,
+    benchmark: &'a Benchmark,
+    question: Question,
+    cancel: Cancel,
+}
+
+impl Inquiry<'_> {
+    fn reporter(&self, jobs: Option<usize>) -> Reporter {
+        Reporter::new(jobs.unwrap_or(1), self.args.quiet)
+    }
+
+    /// Histories are walked.
+    fn walked(&self) -> Result<Found, AppError> {
+        let question = &self.question;
+        let mut reporter = self.reporter(question.jobs);
+        let found = patches(
+            self.dir,
+            self.benchmark,
+            question,
+            &self.cancel,
+            &mut reporter,
+        );
+        reporter.finish();
+        found
+    }
+
+    /// Code is compared by its vectors; gives the model's revision.
+    fn embedded(&self, found: &mut Found, name: &str) -> Result<String, AppError> {
         let embedder = Embedder {
-            name: name.clone(),
+            name: name.to_string(),
             options: Options {
-                max_cost: args.ask.max_cost,
+                max_cost: self.args.ask.max_cost,
                 environment: Environment(Some(|name| std::env::var(name).ok())),
                 ..Options::default()
             },
         };
-        let mut reporter = Reporter::new(question.jobs.unwrap_or(1), args.quiet);
+        let mut reporter = self.reporter(self.question.jobs);
         let run = Run {
-            cancel: &cancel,
+            cancel: &self.cancel,
             observer: &mut reporter,
         };
-        let asked = embedded(dir, &benchmark, &question, &found, &embedder, run);
+        let (dir, benchmark) = (self.dir, self.benchmark);
+        let asked = embedded(dir, benchmark, &self.question, found, &embedder, run);
         reporter.finish();
         let asked = asked?;
-        revision.clone_from(&asked.models[0].revision);
         for why in asked.failures.iter().take(5) {
             eprintln!("not embedded: {why}");
         }
@@ -204,23 +294,26 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         for (kind, n) in asked.executed {
             *found.executed.entry(kind).or_default() += n;
         }
+        Ok(asked.models[0].revision.clone())
     }
-    if let (Some(path), 0) = (&args.environments, found.missing) {
-        let environments = Environments::read(path)?;
+
+    /// Tests decide, in the sandbox.
+    fn tried(&self, found: &mut Found, environments: &Path) -> Result<(), AppError> {
+        let environments = Environments::read(environments)?;
         let options = Options {
-            jobs: question.jobs,
+            jobs: self.question.jobs,
             libclang: libclang_path(),
             ..Options::default()
         };
-        let mut reporter = Reporter::new(1, args.quiet);
+        let mut reporter = self.reporter(None);
         let tried = trial::decide(
-            dir,
-            &benchmark,
-            &mut found,
+            self.dir,
+            self.benchmark,
+            found,
             &environments,
-            args.test_all,
+            self.args.test_all,
             &options,
-            &cancel,
+            &self.cancel,
             &mut reporter,
         );
         reporter.finish();
@@ -229,95 +322,116 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
         for (why, n) in &tried.open {
             eprintln!("{n:>7}  not: {why}");
         }
+        Ok(())
     }
-    if let Some(calibration) = calibration.filter(|c| c.embedder != revision) {
-        eprintln!(
-            "note: the threshold was calibrated for {}, and this is {revision}",
-            calibration.embedder
-        );
+
+    /// Stage I for the repositories in which a patch was there.
+    fn asked(&self, named: &str, found: &Found) -> Result<Option<presence::Found>, AppError> {
+        let ask = &self.args.ask;
+        let plan = Plan {
+            language: language(named)?,
+            repositories: Vec::new(),
+            corpus: lists(&ask.corpus)?,
+            controls: lists(&ask.control)?,
+            settings: Settings::default(),
+            rules: Rules::default(),
+            draws: match ask.four_draws {
+                true => Draws::Four,
+                false => Draws::Greedy,
+            },
+        };
+        let whom = Whom {
+            replays: ask.replay.clone(),
+            models: self.args.model.iter().cloned().collect(),
+            max_cost: ask.max_cost,
+            environment: Environment(Some(|name| std::env::var(name).ok())),
+        };
+        let mut reporter = self.reporter(None);
+        let told = Told {
+            run: Run {
+                cancel: &self.cancel,
+                observer: &mut reporter,
+            },
+            tell: &mut |_| {},
+        };
+        let presence = stages::knows(self.dir, self.benchmark, found, plan, &whom, told);
+        reporter.finish();
+        presence
     }
-    let presence = match (&args.ask.language, found.missing) {
-        (Some(named), 0) => asked(dir, args, named, &benchmark, &found, &cancel)?,
-        _ => None,
-    };
-    if let Some(presence) = &presence {
-        known = stages::known(presence);
-    }
-    let unanswered: usize = presence.iter().flat_map(|p| p.incomplete.values()).sum();
-    let missing = found.missing + unanswered;
-    let verdict_of = |verdict: Verdict| -> BTreeSet<&str> {
-        let all = benchmark.instances.iter().zip(&found.told);
-        all.filter(|(_, told)| told.as_ref().is_some_and(|t| t.verdict == verdict))
-            .map(|(instance, _)| &*instance.id)
-            .collect()
-    };
-    let (present, unknown) = (verdict_of(Verdict::Present), verdict_of(Verdict::Unknown));
-    // With one model the question is what that model was trained on; else what was there for any.
-    let contaminated: BTreeSet<&str> = match &known[..] {
-        [model] => {
-            let all = benchmark.instances.iter().zip(&found.told);
-            all.filter(|(instance, told)| {
-                let repository = model.repository(&instance.repository);
-                told.as_ref()
-                    .is_some_and(|t| joint(repository, t.verdict).0 == Joint::Contaminated)
-            })
-            .map(|(instance, _)| &*instance.id)
-            .collect()
-        }
-        _ => present,
-    };
-    let rows = match missing {
-        0 => effects(&entries, &benchmark.instances, |i| {
-            contaminated.contains(&*i.id)
-        }),
-        _ => Vec::new(),
-    };
-    if let (Some(out), 0) = (&args.filtered, missing) {
-        let files = benchmark.filtered(|i| {
-            !contaminated.contains(&*i.id) && (args.keep_unknown || !unknown.contains(&*i.id))
-        });
-        for (name, bytes) in files {
-            write(out, &name, &bytes)?;
-        }
-    }
-    let told = Patches {
-        benchmark: &benchmark,
-        told: &found.told,
-        asked: serde_json::json!({
-            "cutoff": crate::date::day(window.cutoff),
-            "collection": [crate::date::day(window.start), crate::date::day(window.end)],
-            "model": args.model,
-            "embedder": revision,
+
+    /// How the question was put, for the document.
+    fn told(&self, compared: &str) -> serde_json::Value {
+        let (window, thresholds) = (&self.question.window, &self.question.thresholds);
+        let day = crate::date::day;
+        serde_json::json!({
+            "cutoff": day(window.cutoff),
+            "collection": [day(window.start), day(window.end)],
+            "model": self.args.model,
+            "embedder": compared,
             "similarity": thresholds.similarity,
             "containment": thresholds.containment,
-        }),
-        known: &known,
-        rows: &rows,
-        executed: &found.executed,
-        missing: found.missing,
+        })
+    }
+}
+
+fn with_verdict<'a>(
+    benchmark: &'a Benchmark,
+    found: &Found,
+    verdict: Verdict,
+) -> BTreeSet<&'a str> {
+    let all = benchmark.instances.iter().zip(&found.told);
+    all.filter(|(_, told)| told.as_ref().is_some_and(|t| t.verdict == verdict))
+        .map(|(instance, _)| &*instance.id)
+        .collect()
+}
+
+/// With one model the question is what that model was trained on; else what was there for any.
+fn contaminated<'a>(benchmark: &'a Benchmark, found: &Found, known: &[Known]) -> BTreeSet<&'a str> {
+    let [model] = known else {
+        return with_verdict(benchmark, found, Verdict::Present);
     };
-    match (args.format, &presence) {
-        (Format::Json, presence) => {
-            let mut told = patches_json(&told);
+    let all = benchmark.instances.iter().zip(&found.told);
+    all.filter(|(instance, told)| {
+        let repository = model.repository(&instance.repository);
+        told.as_ref()
+            .is_some_and(|t| joint(repository, t.verdict).0 == Joint::Contaminated)
+    })
+    .map(|(instance, _)| &*instance.id)
+    .collect()
+}
+
+fn show(
+    args: &Args,
+    told: &Patches<'_>,
+    presence: Option<&presence::Found>,
+) -> Result<(), CliError> {
+    match args.format {
+        Format::Json => {
+            let mut document = patches_json(told);
             if let Some(presence) = presence {
-                told["presence"] = presence_json(presence, args.ask.evidence);
+                document["presence"] = presence_json(presence, args.ask.evidence);
             }
-            print(&json(&told))?;
+            print(&json(&document))
         }
-        (Format::Text, presence) => {
-            print(&patches_text(&told))?;
+        Format::Text => {
+            print(&patches_text(told))?;
             if let Some(presence) = presence {
                 print(&format!("\n{}", presence_text(presence)))?;
                 if args.ask.evidence {
                     print(&presence_evidence(presence))?;
                 }
             }
+            Ok(())
         }
     }
+}
+
+/// Says what is missing, and how to leave.
+fn ended(args: &Args, found: &Found, presence: Option<&presence::Found>) -> u8 {
     if args.ask.language.is_some() && presence.is_none() && found.missing == 0 {
         eprintln!("note: no patch was there at the cutoff, so no model was asked");
     }
-    let complete = presence.as_ref().map_or(exit::OK, notes);
+    let complete = presence.map_or(exit::OK, notes);
     if found.missing > 0 {
         let why = match found.stopped {
             true => "it was stopped",
@@ -331,53 +445,12 @@ pub fn run(dir: &Path, args: &Args) -> CliResult {
                 false => "",
             }
         );
-        return Ok(exit::INCOMPLETE);
+        return exit::INCOMPLETE;
     }
     if complete != exit::OK && args.filtered.is_some() {
         eprintln!("nothing was written: not all was answered");
     }
-    Ok(complete)
-}
-
-/// Stage I for the repositories in which a patch was there.
-fn asked(
-    dir: &Path,
-    args: &Args,
-    named: &str,
-    benchmark: &Benchmark,
-    found: &Found,
-    cancel: &Cancel,
-) -> Result<Option<presence::Found>, AppError> {
-    let ask = &args.ask;
-    let plan = Plan {
-        language: language(named)?,
-        repositories: Vec::new(),
-        corpus: lists(&ask.corpus)?,
-        controls: lists(&ask.control)?,
-        settings: Settings::default(),
-        rules: Rules::default(),
-        draws: match ask.four_draws {
-            true => Draws::Four,
-            false => Draws::Greedy,
-        },
-    };
-    let whom = Whom {
-        replays: ask.replay.clone(),
-        models: args.model.iter().cloned().collect(),
-        max_cost: ask.max_cost,
-        environment: Environment(Some(|name| std::env::var(name).ok())),
-    };
-    let mut reporter = Reporter::new(1, args.quiet);
-    let told = Told {
-        run: Run {
-            cancel,
-            observer: &mut reporter,
-        },
-        tell: &mut |_| {},
-    };
-    let presence = stages::knows(dir, benchmark, found, plan, &whom, told);
-    reporter.finish();
-    presence
+    complete
 }
 
 /// What Stage I says of the models that are asked about.
