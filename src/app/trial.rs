@@ -338,16 +338,15 @@ impl Outcomes {
         for (shard, outcomes) in shards {
             let own = test.strip_prefix(shard.as_str());
             let own = own.and_then(|rest| rest.strip_prefix('/'));
-            let is_it = |name: String| name == test || own.is_some_and(|own| own == name);
             let not_passed = [&outcomes.failing, &outcomes.flaky, &outcomes.skipped];
             let mut not_passed = not_passed.into_iter().flatten();
-            if not_passed.any(|case| is_it(case.to_string())) {
+            if not_passed
+                .any(|case| case.is_called(test) || own.is_some_and(|own| case.is_called(own)))
+            {
                 return Some(false);
             }
-            if outcomes
-                .stable_pass
-                .iter()
-                .any(|case| is_it(case.to_string()))
+            let mut passed = outcomes.stable_pass.iter();
+            if passed.any(|case| case.is_called(test) || own.is_some_and(|own| case.is_called(own)))
             {
                 found = Some(true);
             }

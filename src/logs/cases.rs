@@ -42,6 +42,14 @@ impl fmt::Display for Case {
     }
 }
 
+impl Case {
+    /// Whether it is the one that somebody else calls `test`: by the text that the log has, too.
+    pub fn is_called(&self, test: &str) -> bool {
+        let own = self.to_string();
+        own == test || own == lossless(test.as_bytes())
+    }
+}
+
 /// One report of one case.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Report {
@@ -120,6 +128,19 @@ pub fn lossless(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_case_is_known_by_the_text_of_the_log() {
+        let mut reports = Reports::default();
+        for name in [&b"/\\x61/ 'a'"[..], b"plain", b"plain"] {
+            reports.add(name, Outcome::Passed);
+        }
+        let cases: Vec<Case> = reports.into_list().into_iter().map(|r| r.case).collect();
+        assert_ne!(cases[0].name, r"/\x61/ 'a'");
+        assert!(cases[0].is_called(r"/\x61/ 'a'") && cases[0].is_called(&cases[0].name));
+        assert!(!cases[0].is_called("/a/ 'a'"));
+        assert!(cases[2].is_called("plain#2") && !cases[2].is_called("plain"));
+    }
 
     proptest! {
         #[test]
