@@ -338,17 +338,11 @@ impl Outcomes {
         for (shard, outcomes) in shards {
             let own = test.strip_prefix(shard.as_str());
             let own = own.and_then(|rest| rest.strip_prefix('/'));
-            let not_passed = [&outcomes.failing, &outcomes.flaky, &outcomes.skipped];
-            let mut not_passed = not_passed.into_iter().flatten();
-            if not_passed
-                .any(|case| case.is_called(test) || own.is_some_and(|own| case.is_called(own)))
-            {
-                return Some(false);
-            }
-            let mut passed = outcomes.stable_pass.iter();
-            if passed.any(|case| case.is_called(test) || own.is_some_and(|own| case.is_called(own)))
-            {
-                found = Some(true);
+            let names: Vec<&str> = std::iter::once(test).chain(own).collect();
+            match outcomes.passed(&names) {
+                Some(false) => return Some(false),
+                Some(true) => found = Some(true),
+                None => {}
             }
         }
         found

@@ -301,6 +301,16 @@ impl Baseline {
     /// The fewest runs a baseline is made of.
     pub const MIN_RUNS: usize = 3;
 
+    /// Whether the case that goes by one of these names passed in every run; nothing if there is none.
+    pub fn passed(&self, names: &[&str]) -> Option<bool> {
+        let is_it = |case: &Case| names.iter().any(|name| case.is_called(name));
+        let not_passed = [&self.failing, &self.flaky, &self.skipped];
+        if not_passed.into_iter().flatten().any(is_it) {
+            return Some(false);
+        }
+        self.stable_pass.iter().any(is_it).then_some(true)
+    }
+
     /// Sorts the cases of `runs` by whether they behave the same in all of them. There may be none
     /// that counts: a shard can skip all it has.
     pub fn from_runs(runs: &[(Vec<Report>, Ended)]) -> Result<Self, BaselineError> {
