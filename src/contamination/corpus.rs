@@ -1,5 +1,5 @@
 //! The reference corpus: families of repositories of one language, in how many of them a word or
-//! phrase is, and the model trained on them. And the selection of snippets by it.
+//! phrase is, and the model trained on them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,9 +9,8 @@ use rayon::prelude::*;
 use super::leaf::{readable, reading};
 use super::mine::sampled;
 use super::model::{Model, Vocabulary};
-use super::signature::{Candidate, File, Mined, Reason, Selected, Settings, Snippet};
+use super::signature::{Candidate, File, Mined, Reason, Settings, Snippet};
 use super::words::{Kind, Reading, Token, hash, tokens};
-use crate::digest::Digest;
 use crate::lang::SnippetLanguage;
 use crate::stats::mix::mix64;
 
@@ -201,6 +200,15 @@ impl Corpus {
         self.model.bits(&self.vocabulary, &before, &next)
     }
 
+    /// How often the last token of the candidate's context, the last two and so on are in the corpus, as far as
+    /// they are.
+    pub fn ends(&self, candidate: &Candidate) -> Vec<u32> {
+        let context = candidate.context.as_bytes();
+        let read = tokens(Reading::Code(self.language), context);
+        let before: Vec<&[u8]> = read.iter().map(|t| &context[t.range()]).collect();
+        self.model.ends(&self.vocabulary, &before)
+    }
+
     /// The candidate with what the corpus says of it.
     pub fn rate(&self, candidate: &Candidate) -> Snippet {
         Snippet {
@@ -215,107 +223,6 @@ impl Corpus {
             bits: self.bits(candidate),
         }
     }
-}
-
-/// The snippets to be asked: distinctive in the corpus, not to be guessed, and not too many that are alike.
-/// While there are fewer than [`Settings::probes`], the limits are widened, round by round. The corpus must
-/// not contain the repository ([`Corpus::without`]).
-pub fn select(mined: &Mined, corpus: &Corpus, settings: &Settings) -> Selected {
-    let most = settings.most_families(corpus.len());
-    let mut chosen = Chosen::default();
-    let mut fates = vec![Fate::Open(Reason::Enough); mined.candidates.len()];
-    for round in 0..settings.rounds.max(1) {
-        for (candidate, fate) in mined.candidates.iter().zip(&mut fates) {
-            if !matches!(fate, Fate::Open(_)) {
-                continue;
-            }
-            *fate = if chosen.snippets.len() >= settings.probes {
-                Fate::Open(Reason::Enough)
-            } else if round == 0 && corpus.frequency(&candidate.target) > most {
-                Fate::Out(Reason::Common)
-            } else if let Some(reason) = chosen.too_many(candidate, settings, round) {
-                Fate::Open(reason)
-            } else {
-                let snippet = corpus.rate(candidate);
-                if snippet.bits < settings.bits {
-                    Fate::Out(Reason::Guessable)
-                } else {
-                    chosen.take(candidate, snippet);
-                    Fate::Asked
-                }
-            };
-        }
-        if chosen.snippets.len() >= settings.probes {
-            break;
-        }
-    }
-    let mut excluded = mined.excluded.clone();
-    for fate in fates {
-        if let Fate::Open(reason) | Fate::Out(reason) = fate {
-            *excluded.entry(reason).or_default() += 1;
-        }
-    }
-    Selected {
-        snippets: chosen.snippets,
-        excluded,
-    }
-}
-
-/// What becomes of a candidate.
-#[derive(Clone, Copy)]
-enum Fate {
-    /// Left out so far; a later round may take it.
-    Open(Reason),
-    Out(Reason),
-    Asked,
-}
-
-/// The snippets so far, and how many are alike.
-#[derive(Default)]
-struct Chosen<'m> {
-    snippets: Vec<Snippet>,
-    classes: HashMap<Digest, usize>,
-    targets: HashMap<&'m str, usize>,
-    /// For each file the bytes from the context's beginning to the target's end.
-    files: HashMap<&'m str, Vec<(u64, u64)>>,
-}
-
-impl<'m> Chosen<'m> {
-    /// Why the candidate is not taken in this round, if so. Each round allows twice as many of a class
-    /// and of a file as the one before; of what is taken beyond the first round's limits no two overlap,
-    /// since a model that has learnt a place answers all questions about it.
-    fn too_many(&self, candidate: &Candidate, settings: &Settings, round: usize) -> Option<Reason> {
-        let wider = 1usize.checked_shl(round as u32).unwrap_or(usize::MAX);
-        let count = |n: Option<&usize>| n.copied().unwrap_or(0);
-        let (from, to) = extent(candidate);
-        let own = self.files.get(candidate.path.as_str());
-        let own = own.map_or(&[][..], Vec::as_slice);
-        if count(self.classes.get(&candidate.class)) >= settings.per_class.saturating_mul(wider) {
-            Some(Reason::SameClass)
-        } else if count(self.targets.get(candidate.target.as_str())) >= settings.per_target {
-            Some(Reason::SameTarget)
-        } else if own.len() >= settings.per_file.saturating_mul(wider) {
-            Some(Reason::SameFile)
-        } else if round > 0 && own.iter().any(|(f, t)| from < *t && *f < to) {
-            Some(Reason::SamePlace)
-        } else {
-            None
-        }
-    }
-
-    fn take(&mut self, candidate: &'m Candidate, snippet: Snippet) {
-        *self.classes.entry(candidate.class).or_default() += 1;
-        *self.targets.entry(&candidate.target).or_default() += 1;
-        let own = self.files.entry(&candidate.path).or_default();
-        own.push(extent(candidate));
-        self.snippets.push(snippet);
-    }
-}
-
-/// The bytes of the file that a candidate shows and asks for.
-fn extent(candidate: &Candidate) -> (u64, u64) {
-    let from = candidate.offset - (candidate.context.len() as u64).min(candidate.offset);
-    (from, candidate.offset + candidate.target.len() as u64)
 }
 
 impl Kept {

@@ -6,13 +6,14 @@ use rayon::prelude::*;
 
 use super::clones::{Block, classes};
 use super::leaf::{Leaf, leaf, reading};
+use super::reach::{End, power, reaches, row, row_hashes};
 use super::sequences::{Frequent, ending};
-use super::signature::{Candidate, File, Mined, Pattern, Reason, Settings};
+use super::signature::{Candidate, File, Mined, Pattern, Reach, Reason, Settings};
 use super::texts::groups;
 use super::words::{Kind, Reading, Token, hash, tokens};
 use crate::digest::Digest;
 use crate::lang::SnippetLanguage;
-use crate::stats::mix::{keyed, mix64};
+use crate::stats::mix::keyed;
 
 /// Of a repeated place, so many occurrences are tried.
 const TRIES: usize = 8;
@@ -22,8 +23,6 @@ const SAMPLED: u64 = 32;
 const SAMPLED_TOKENS: usize = 8;
 /// More repeats than these count as these.
 const MOST_REPEATS: u32 = 64;
-/// The multiplier of hashes of rows of tokens.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What the files of a repository give.
 pub fn mine(language: SnippetLanguage, files: &[File], settings: &Settings) -> Mined {
@@ -125,6 +124,7 @@ pub fn random(language: SnippetLanguage, files: &[File], settings: &Settings) ->
             target,
             class: Digest::of(&key.to_le_bytes()),
             repeats: 1,
+            reach: Reach::default(),
         });
     }
     out
@@ -274,30 +274,6 @@ fn is_target(token: &Token, settings: &Settings) -> bool {
         && (token.end - token.start) as usize >= settings.identifier_chars
 }
 
-/// Hashes of the rows of tokens that begin at the first one; that of any row follows from two.
-fn row_hashes(all: &[Token], bytes: &[u8]) -> Vec<u64> {
-    let mut sum = 0u64;
-    let mut out = Vec::with_capacity(all.len() + 1);
-    out.push(0);
-    for token in all {
-        sum = sum
-            .wrapping_mul(STEP)
-            .wrapping_add(hash(&bytes[token.range()]));
-        out.push(sum);
-    }
-    out
-}
-
-fn power(n: usize) -> u64 {
-    (0..n).fold(1, |p: u64, _| p.wrapping_mul(STEP))
-}
-
-/// The hash of tokens `from..to`; `power` is that of their number.
-fn row(hashes: &[u64], from: usize, to: usize, power: u64) -> u64 {
-    let hash = hashes[to].wrapping_sub(hashes[from].wrapping_mul(power));
-    mix64(hash, &[(to - from) as u64])
-}
-
 /// A sample of the hashes of all rows of eight tokens of a file.
 pub(super) fn sampled(all: &[Token], bytes: &[u8]) -> Vec<u64> {
     sample_of(&row_hashes(all, bytes), SAMPLED_TOKENS)
@@ -429,8 +405,7 @@ fn repeated(
     }
     found.par_sort_by_cached_key(|r: &Repeated| {
         // What is repeated as often is in the order of the hash.
-        let repeats = r.repeats.min(MOST_REPEATS);
-        let first = std::cmp::Reverse(u32::from(settings.repeats_first) * repeats);
+        let first = std::cmp::Reverse(r.repeats.min(MOST_REPEATS));
         let place = r.places[0];
         let path = &texts[place.text as usize].file.path;
         let key = order_key(settings, path, place.token);
@@ -595,11 +570,31 @@ fn candidates(
     }
     let mut excluded = Excluded::new();
     let mut found = Vec::new();
-    for (_, result) in best.into_iter().flatten() {
+    let mut at = Vec::new();
+    for ((rank, result), repeated) in best
+        .into_iter()
+        .zip(&places)
+        .filter_map(|(b, r)| Some((b?, r)))
+    {
         match result {
-            Ok(candidate) => found.push(candidate),
+            Ok(candidate) => {
+                let place = repeated.places[rank];
+                at.push(End {
+                    stream: place.text as usize,
+                    token: place.token as usize,
+                    words: place.words as usize,
+                });
+                found.push(candidate);
+            }
             Err(reason) => *excluded.entry(reason).or_default() += 1,
         }
+    }
+    let rows: Vec<Vec<u64>> = texts
+        .par_iter()
+        .map(|text| row_hashes(&text.tokens, text.bytes()))
+        .collect();
+    for (candidate, reach) in found.iter_mut().zip(reaches(&rows, &at, settings)) {
+        candidate.reach = reach;
     }
     (found, excluded)
 }
@@ -639,6 +634,7 @@ fn candidate(
         target: text_of(target),
         class,
         repeats,
+        reach: Reach::default(),
     })
 }
 

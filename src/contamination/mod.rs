@@ -6,7 +6,8 @@
 //! - [`words`]: files as tokens. - [`leaf`]: what mining takes from one file alone.
 //! - [`clones`], [`texts`], [`sequences`]: the three kinds of pattern.
 //! - [`mine`](mod@mine): from files to candidates. - [`model`]: how surprising a word is.
-//! - [`corpus`]: families, in how many of them a word is, and the selection of snippets.
+//! - [`corpus`]: families, and in how many of them a word is. - [`reach`]: which parts of the repository tell
+//!   how a context goes on. - [`select`](mod@select): which snippets are asked.
 //! - [`probe`]: a snippet as a question to a model, and its answer as a hit or not.
 //! - [`verdict`]: whether there are more hits than luck explains.
 //! - [`findings`]: what was found, and which code scores leave out for it.
@@ -29,6 +30,8 @@ pub mod model;
 pub mod named;
 pub mod patch;
 pub mod probe;
+mod reach;
+pub mod select;
 pub mod sequences;
 pub mod signature;
 #[cfg(test)]
@@ -37,8 +40,9 @@ pub mod texts;
 pub mod verdict;
 pub mod words;
 
-pub use corpus::{Corpus, Family, select};
+pub use corpus::{Corpus, Family};
 pub use mine::{mine, random};
+pub use select::select;
 pub use signature::{
-    Candidate, File, Mined, Pattern, Reason, Renaming, Selected, Settings, Snippet,
+    Candidate, File, Mined, Pattern, Reach, Reason, Renaming, Selected, Settings, Snippet,
 };

@@ -198,6 +198,19 @@ impl Model {
         p
     }
 
+    /// How often the last token of `context`, the last two and so on stand before anything in the corpus, up
+    /// to the longest that do.
+    pub fn ends(&self, vocabulary: &Vocabulary, context: &[&[u8]]) -> Vec<u32> {
+        let longest = (1..self.orders.len().min(context.len() + 1)).map_while(|order| {
+            let words = context[context.len() - order..].iter();
+            let ids: Option<Vec<u32>> = words.map(|w| vocabulary.id(w)).collect();
+            let counts = &self.orders[order];
+            let at = counts.contexts.binary_search(&context_of(&ids?)).ok()?;
+            Some(counts.totals[at])
+        });
+        longest.collect()
+    }
+
     /// The surprisal of `target` after `context`, in bits: of its words, one after another.
     pub fn bits(&self, vocabulary: &Vocabulary, context: &[&[u8]], target: &[&[u8]]) -> f64 {
         let mut before: Vec<&[u8]> = context.to_vec();
@@ -303,6 +316,7 @@ mod tests {
                 streams.iter().map(|s| s.iter().filter_map(id).collect()).collect();
             let lists: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
             let model = Model::train(&words, &lists, 3, 0.3);
+            let spelt = context.clone();
             let context: Vec<Option<u32>> = context.iter().map(id).collect();
             // What is before an unknown word is no context.
             let known = context.iter().rposition(Option::is_none).map_or(0, |i| i + 1);
@@ -316,6 +330,12 @@ mod tests {
             );
             let found = model.corpus(&words, &context, &word(symbol));
             prop_assert!((found - expected).abs() < 1e-12, "{} {}", found, expected);
+            let naive = Naive::of(&ids, 3);
+            let total = |n: usize| naive.0.get(&plain[plain.len() - n..]).map(|m| m.values().sum());
+            let counts: Vec<u32> = (1..=plain.len().min(3)).map_while(total).collect();
+            let text: Vec<Vec<u8>> = spelt.iter().map(|n| word(*n)).collect();
+            let text: Vec<&[u8]> = text.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(model.ends(&words, &text), counts);
         }
 
         #[test]

@@ -73,12 +73,26 @@ pub struct Candidate {
     pub class: Digest,
     /// As [`Snippet::repeats`].
     pub repeats: u32,
+    /// Where in the repository the target follows the end of the context.
+    pub reach: Reach,
+}
+
+/// Which parts of a repository show that a target follows the end of a context. A part is a block of 64
+/// tokens of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Reach {
+    /// For the last token of the context, the last two, and so on up to [`Settings::end_tokens`]: in how
+    /// many parts they are followed by something else, and not by the target.
+    pub others: Vec<u32>,
+    /// The numbers of the parts in which the target follows, each with how many of the context's last
+    /// tokens stand before it there; at most 256, those with most tokens.
+    pub parts: Vec<(u32, u8)>,
 }
 
 /// What a repository gives without a corpus.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Mined {
-    /// Best first: what is repeated most often, then by keyed hash.
+    /// In order: what is repeated most often, then by keyed hash.
     pub candidates: Vec<Candidate>,
     /// Files and places that were left out.
     pub excluded: BTreeMap<Reason, usize>,
@@ -94,7 +108,7 @@ pub struct Mined {
 /// The snippets to be asked.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Selected {
-    /// In the order in which they are asked, at most [`Settings::probes`].
+    /// In the order in which they were chosen, at most [`Settings::probes`].
     pub snippets: Vec<Snippet>,
     /// Everything that was left out, in mining and in selection.
     pub excluded: BTreeMap<Reason, usize>,
@@ -248,8 +262,12 @@ pub struct Settings {
     pub rounds: usize,
     /// Most snippets.
     pub probes: usize,
-    /// Whether what is repeated more often comes first; otherwise the keyed hash alone decides.
-    pub repeats_first: bool,
+    /// How many tokens of the end of a context are looked at to see which parts of the repository tell how
+    /// it goes on.
+    pub end_tokens: usize,
+    /// The share of everything that a model is thought to have learnt when snippets are chosen: so
+    /// likely is each other place where the end of a context stands to answer in the repository's place.
+    pub learnt_share: f64,
     /// The key of the hash by which snippets are ordered.
     pub seed: u64,
 }
@@ -283,7 +301,8 @@ impl Default for Settings {
             per_file: 3,
             rounds: 6,
             probes: 60,
-            repeats_first: true,
+            end_tokens: 8,
+            learnt_share: 0.01,
             seed: 0,
         }
     }

@@ -37,6 +37,7 @@ const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 const DEAL: u64 = 20_261_201;
 const SIZES: Sizes = Sizes {
     controls: 24,
+    development: 40,
     acceptance: 40,
     corpus: 60,
 };
@@ -156,19 +157,24 @@ impl<'o> Bench<'o> {
     ) -> Bench<'o> {
         let begun = Instant::now();
         let families = families::read(&folder.join(name), language);
-        let found = families.len();
+        let fresh = match options.development {
+            true => Vec::new(),
+            false => families::read(&folder.join(format!("{name}-acceptance")), language),
+        };
+        let found = families.len() + fresh.len();
         let carried = CARRIED
             .iter()
             .find(|(n, _)| *n == name)
             .map_or(&[][..], |(_, c)| *c);
         let sizes: HashMap<String, (usize, usize)> = families
             .par_iter()
+            .chain(&fresh)
             .map(|f| (f.name.clone(), families::read_by_mining(&f.files, language)))
             .collect();
         let large = |f: &Family| sizes[&f.name].0 >= LEAST.0 && sizes[&f.name].1 >= LEAST.1;
-        let enough = families.iter().filter(|f| large(f)).count();
+        let enough = families.iter().chain(&fresh).filter(|f| large(f)).count();
         println!("{name}: {enough} of {found} families are large enough to be asked about");
-        let roles = families::deal(families, carried, &SIZES, DEAL, large);
+        let roles = families::deal(families, fresh, carried, &SIZES, DEAL, large);
         let corpus = Corpus::build(language, &roles.corpus, &options.settings);
         println!(
             "{name}: {found} families; corpus {} ({} tokens), controls {}, development {} + {}, acceptance {} + {}, popular {}; {:.0} s",

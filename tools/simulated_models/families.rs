@@ -1,7 +1,7 @@
 //! Families of packages that were fetched: their files, read from folders, merged by upstream
 //! repository, cut to a size, and dealt to roles by a keyed hash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -171,14 +171,16 @@ pub struct Roles {
 pub struct Sizes {
     /// Controls.
     pub controls: usize,
+    /// Members for development beside [`DEVELOPMENT`], and as many others.
+    pub development: usize,
     /// Acceptance members, and as many others.
     pub acceptance: usize,
     /// At most so many for the corpus.
     pub corpus: usize,
 }
 
-/// Families on which thresholds were chosen before acceptance was run: whatever is added to the lists of
-/// packages, none of them is dealt to acceptance.
+/// Families on which thresholds were chosen first: whatever is added to the lists of packages, they are for
+/// development.
 const DEVELOPMENT: [&str; 48] = [
     "minijinja",
     "target-lexicon",
@@ -231,14 +233,23 @@ const DEVELOPMENT: [&str; 48] = [
 ];
 
 /// Deals families: the order is a keyed hash of their names, so that nobody chooses. `large` says whether a
-/// family has enough to be asked about; a corpus has others, too.
+/// family has enough to be asked about; a corpus has others, too. Acceptance has those of `fresh` alone, and
+/// of these none that is among the others by name or address.
 pub fn deal(
     families: Vec<Family>,
+    fresh: Vec<Family>,
     popular: &[&str],
     sizes: &Sizes,
     seed: u64,
     large: impl Fn(&Family) -> bool,
 ) -> Roles {
+    let known: BTreeSet<String> = families.iter().flat_map(names).collect();
+    let mut fresh: Vec<Family> = fresh
+        .into_iter()
+        .filter(|f| large(f) && names(f).all(|name| !known.contains(&name)))
+        .collect();
+    let order = |f: &Family| (keyed(seed, 0, f.name.as_bytes()), f.name.clone());
+    fresh.sort_by_key(order);
     let carried = |f: &Family| {
         let name = f.name.to_lowercase().replace('_', "-");
         popular
@@ -246,20 +257,25 @@ pub fn deal(
             .any(|p| name == *p || name.starts_with(&format!("{p}-")))
     };
     let (popular, mut rest): (Vec<Family>, Vec<Family>) = families.into_iter().partition(carried);
-    rest.sort_by_key(|f| (keyed(seed, 0, f.name.as_bytes()), f.name.clone()));
-    let known = |f: &Family| DEVELOPMENT.contains(&f.name.as_str());
-    let (known, rest): (Vec<Family>, Vec<Family>) = rest.into_iter().partition(known);
+    rest.sort_by_key(order);
+    let first = |f: &Family| DEVELOPMENT.contains(&f.name.as_str());
+    let (first, rest): (Vec<Family>, Vec<Family>) = rest.into_iter().partition(first);
     let half = |families: &[Family]| -> Vec<Family> {
         let fit = families.iter().filter(|f| large(f));
         fit.cloned().collect()
     };
     // In the order in which they were dealt first, members came last.
-    let middle = known.len() / 2;
-    let development = (half(&known[middle..]), half(&known[..middle]));
+    let middle = first.len() / 2;
+    let mut development = (half(&first[middle..]), half(&first[..middle]));
     let (mut large, small): (Vec<Family>, Vec<Family>) = rest.into_iter().partition(large);
-    let mut take = |n: usize| -> Vec<Family> { large.split_off(large.len().saturating_sub(n)) };
-    let acceptance = (take(sizes.acceptance), take(sizes.acceptance));
-    let controls = take(sizes.controls);
+    let last = |all: &mut Vec<Family>, n: usize| all.split_off(all.len().saturating_sub(n));
+    development.0.extend(last(&mut large, sizes.development));
+    development.1.extend(last(&mut large, sizes.development));
+    let acceptance = (
+        last(&mut fresh, sizes.acceptance),
+        last(&mut fresh, sizes.acceptance),
+    );
+    let controls = last(&mut large, sizes.controls);
     let mut corpus = large;
     corpus.extend(small);
     corpus.truncate(sizes.corpus);
@@ -271,4 +287,10 @@ pub fn deal(
         development,
         acceptance,
     }
+}
+
+/// What a family goes by.
+fn names(family: &Family) -> impl Iterator<Item = String> {
+    let name = family.name.to_lowercase().replace('_', "-");
+    [Some(name), family.url.clone()].into_iter().flatten()
 }
