@@ -186,6 +186,25 @@ struct Touched {
     added: BTreeSet<usize>,
 }
 
+impl Touched {
+    /// All that is touched, as if by the first hunk.
+    fn all(hunks: &BTreeMap<usize, Touched>) -> BTreeMap<usize, Touched> {
+        let lines = |of: fn(&Touched) -> &BTreeSet<usize>| {
+            hunks
+                .values()
+                .flat_map(of)
+                .copied()
+                .collect::<BTreeSet<_>>()
+        };
+        let all = Touched {
+            deleted: lines(|touched| &touched.deleted),
+            added: lines(|touched| &touched.added),
+        };
+        let first = hunks.keys().next().copied();
+        first.map(|hunk| (hunk, all)).into_iter().collect()
+    }
+}
+
 fn both_sides(
     from: &str,
     to: &str,
@@ -224,8 +243,23 @@ fn both_sides(
     for place in order {
         let (unit, other) = (unit_of(&old, &place), unit_of(&new, &place));
         let mut blocks = Vec::new();
-        for (hunk, touched) in &touched[&place] {
-            let (left, right) = &hunks[*hunk];
+        let own = &touched[&place];
+        let merged;
+        let own = match unit.is_some() && other.is_some() {
+            true => own,
+            false => {
+                merged = Touched::all(own);
+                &merged
+            }
+        };
+        for (hunk, touched) in own {
+            // Of a function that is made or removed all is new or goes, also lines that a difference takes for
+            // another's.
+            let all = 0..before.len().max(after.len());
+            let (left, right) = match (&unit, &other) {
+                (Some(_), Some(_)) => (&hunks[*hunk].0, &hunks[*hunk].1),
+                _ => (&all, &all),
+            };
             let block = Block {
                 hunk: *hunk,
                 before: unit.as_ref().map_or(0..0, |u| u.on_lines(left)),
@@ -248,7 +282,12 @@ fn both_sides(
                 ];
                 block.stands = match block.before.is_empty() {
                     false => stands(&unit, &block.before),
-                    true => put_at(&old_lines, &new_lines, &hunks[*hunk], &touched.added),
+                    true => {
+                        let hunk = &hunks[*hunk];
+                        let at = put_at(&old_lines, &new_lines, hunk, &touched.added);
+                        let at = old.place(at);
+                        at..at
+                    }
                 };
                 blocks.push(block);
             }
@@ -311,7 +350,7 @@ fn put_at(
     new: &[&[u8]],
     (left, right): &(Range<usize>, Range<usize>),
     added: &BTreeSet<usize>,
-) -> Range<usize> {
+) -> usize {
     let first = added.first().map_or(0, |line| line - right.start);
     let ops = similar::capture_diff_slices(
         similar::Algorithm::Myers,
@@ -321,8 +360,7 @@ fn put_at(
     let op = ops.iter().find(|op| op.new_range().contains(&first));
     let before = op.map_or(left.len(), |op| op.old_range().end);
     let lines = &old[..left.start + before];
-    let at = lines.iter().map(|line| line.len()).sum();
-    at..at
+    lines.iter().map(|line| line.len()).sum()
 }
 
 /// The bytes from the first of these tokens to the last.

@@ -95,10 +95,45 @@ pub struct Source<'a> {
 /// of a repository can share.
 pub type Outline = Arc<Vec<Snippet>>;
 
-/// The functions of a file; where its extension means no language, it has none.
+/// The functions of a file; where its extension means no language, it has none. The attributes of a
+/// function, which are beside it in Rust's grammar, are part of it, as decorators and qualifiers are elsewhere.
 pub fn outline(path: &str, text: &[u8]) -> Outline {
     let language = SnippetLanguage::of_path(path);
-    Arc::new(language.map_or_else(Vec::new, |l| l.snippets(text).found))
+    let mut found = language.map_or_else(Vec::new, |l| l.snippets(text).found);
+    if language.is_some_and(|l| l.name() == "rust") {
+        let mut end = 0;
+        for function in &mut found {
+            let before = &text[end..function.range.start];
+            function.range.start = end + attributes(before);
+            end = function.range.end;
+        }
+    }
+    Arc::new(found)
+}
+
+/// Where the attributes begin with which a text ends; its end if there are none.
+fn attributes(text: &[u8]) -> usize {
+    let mut start = text.len();
+    loop {
+        let before = text[..start].trim_ascii_end();
+        if before.last() != Some(&b']') {
+            return start;
+        }
+        // Back to the bracket that this one closes.
+        let mut depth = 0;
+        let open = before.iter().rposition(|byte| {
+            match byte {
+                b']' => depth += 1,
+                b'[' => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        match open.and_then(|open| open.checked_sub(1)) {
+            Some(hash) if before[hash] == b'#' => start = hash,
+            _ => return start,
+        }
+    }
 }
 
 impl<'a> Source<'a> {
@@ -140,6 +175,34 @@ impl<'a> Source<'a> {
     pub fn lines_of(&self, at: usize) -> Range<usize> {
         let range = &self.functions[at].range;
         self.line(range.start)..self.line(range.end.saturating_sub(1).max(range.start)) + 1
+    }
+
+    /// The place for another function at a byte or, where that is in a function or a comment, before it: a
+    /// line that two functions begin with can be taken for either's.
+    pub fn place(&self, byte: usize) -> usize {
+        let inside = |f: &&Snippet| f.range.start < byte && byte < f.range.end;
+        if let Some(function) = self.functions.iter().find(inside) {
+            return self.line_start(function.range.start);
+        }
+        let before = self.functions.iter().map(|f| f.range.end);
+        let mut at = before.filter(|end| *end <= byte).max().unwrap_or(0);
+        while at < byte {
+            match self.comment_at(self.text, at) {
+                Some(end) if end > byte => return self.line_start(at),
+                Some(end) => at = end,
+                None => at += 1,
+            }
+        }
+        byte
+    }
+
+    /// The first byte of the line of one, if only blanks stand between them.
+    fn line_start(&self, byte: usize) -> usize {
+        let start = self.lines[self.line(byte)];
+        match self.text[start..byte].trim_ascii().is_empty() {
+            true => start,
+            false => byte,
+        }
     }
 
     /// A function as it is compared.
@@ -350,6 +413,27 @@ mod tests {
         let unit = |text: &'static str| Source::read("a.txt", text.as_bytes()).whole().bag();
         assert!((dice(&unit("a b b"), &unit("b b c")) - 4.0 / 6.0).abs() < 1e-12);
         assert_eq!(dice(&unit(""), &unit("")), 0.0);
+    }
+
+    #[test]
+    fn attributes_are_part_of_their_function() {
+        let text = "#[derive(Debug)]\nstruct S([u8; 2]);\n\n/// One.\n#[cfg(any(\n    a,\n    b\n))]\n#[inline]\nfn one() {}\nfn two() {}\n";
+        let source = Source::read("a.rs", text.as_bytes());
+        assert!(source.bytes(0).starts_with(b"#[cfg"));
+        assert_eq!(source.bytes(1), b"fn two() {}");
+        let lines: Vec<usize> = source.outside().tokens.iter().map(|t| t.line).collect();
+        assert_eq!(lines.iter().max(), Some(&1));
+    }
+
+    #[test]
+    fn a_place_is_in_no_function_and_no_comment() {
+        let text = "int x;\n/*\n * f.\n */\nstatic int\nf(void)\n{\n}\n";
+        let source = Source::read("a.c", text.as_bytes());
+        let place = |before: &str| source.place(text.find(before).unwrap());
+        assert_eq!(place("/*"), 7);
+        assert_eq!(place(" * f."), 7);
+        assert_eq!(place("static"), text.find("static").unwrap());
+        assert_eq!(place("f(void)"), text.find("static").unwrap());
     }
 
     #[test]

@@ -79,13 +79,17 @@ pub fn splice<E>(
         }
     }
     for (path, mut own) in pieces {
-        own.sort_by_key(|(range, _)| range.start);
+        own.sort_by_key(|(range, _)| (range.start, range.end));
         let apart = own.windows(2).all(|w| w[0].0.end <= w[1].0.start);
         let (Some(base), true) = (base.get(path), apart) else {
             return Ok(Err(NoSplice::NoPlace(path.to_string())));
         };
         let mut file = base.clone();
-        for (range, text) in own.into_iter().rev() {
+        for (range, mut text) in own.into_iter().rev() {
+            let behind = range.start.checked_sub(1).map(|at| file[at]);
+            if range.is_empty() && behind.is_some_and(|byte| byte != b'\n') {
+                text.insert(0, b'\n');
+            }
             file.splice(range, text);
         }
         files.insert(path.to_string(), Some(file));
@@ -101,7 +105,12 @@ fn own(site: &Site, visit: &Visit, file: &[u8]) -> Option<Vec<Piece>> {
         let region = &measure.regions[usize::from(measure.after >= measure.before)];
         let mut text = file.get(region.clone())?.to_vec();
         if block.stands.is_empty() {
-            // A function that the patch makes, between those that are there.
+            // A function that the patch makes, between those that are there, as far in as it is.
+            let line = file[..region.start].iter().rposition(|b| *b == b'\n');
+            let before = &file[line.map_or(0, |at| at + 1)..region.start];
+            if before.trim_ascii().is_empty() {
+                text.splice(0..0, before.iter().copied());
+            }
             text.extend_from_slice(b"\n\n");
         }
         (!region.is_empty()).then(|| (block.stands.clone(), text))
@@ -201,6 +210,100 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(words(text(&files)), words(&version));
+    }
+
+    /// The base with what a version has where the patch from base to `fixed` has its blocks: lines of code.
+    fn put_in(path: &str, base: &str, fixed: &str, version: &str) -> Result<Vec<String>, NoSplice> {
+        let diff = similar::TextDiff::from_lines(base, fixed);
+        let (from, to) = (format!("a/{path}"), format!("b/{path}"));
+        let patch = diff.unified_diff().header(&from, &to).to_string();
+        let edit = edit(&read(patch.as_bytes()), |_| Some(base.as_bytes().to_vec())).unwrap();
+        let trails = edit.sites.iter().map(|site| Trail {
+            head: Head::of(site),
+            visits: vec![Visit {
+                at: 0,
+                path: path.into(),
+                object: String::new(),
+                seen: measure(site, &Source::read(path, version.as_bytes())),
+            }],
+        });
+        let walk = Walk {
+            trails: trails.collect(),
+            ..Walk::default()
+        };
+        let base = BTreeMap::from([(path.to_string(), base.as_bytes().to_vec())]);
+        let seen = |_: &Visit| Ok::<_, ()>(Some(version.as_bytes().to_vec()));
+        let files = splice(&edit, &walk, 0, &base, seen).unwrap()?;
+        let text = String::from_utf8(files[path].clone().unwrap()).unwrap();
+        Ok(lines(&text))
+    }
+
+    fn lines(text: &str) -> Vec<String> {
+        // Comments are not compared, and go with whichever function stands below them.
+        let is_code = |line: &str| {
+            let marks = ["/*", "* ", "*/", "///"];
+            !line.is_empty() && !marks.iter().any(|mark| line.starts_with(mark))
+        };
+        let lines = text.lines().filter(|line| is_code(line.trim()));
+        lines.map(|line| line.trim_end().to_string()).collect()
+    }
+
+    /// What two functions begin with, a difference takes for the end of the one before: the new one must come
+    /// in whole, and the other must stay so. `NEW` is where the new one goes, and `how` what differs in the version.
+    fn comes_in_whole(path: &str, text: &str, new: &str, how: (&str, &str)) {
+        let base = text.replace("NEW", "");
+        let fixed = text.replace("NEW", new);
+        assert_eq!(put_in(path, &base, &fixed, &fixed), Ok(lines(&fixed)));
+        let other = fixed.replace(how.0, how.1);
+        assert_ne!(other, fixed);
+        assert_eq!(put_in(path, &base, &fixed, &other), Ok(lines(&other)));
+    }
+
+    #[test]
+    fn what_a_function_begins_with_comes_once() {
+        let c = |head: &str| {
+            let text = format!(
+                "#include <stddef.h>\n\n{head}\nf(int a)\n{{\n    return a;\n}}\n\nNEW{head}\ng(int b)\n{{\n    return b + 1;\n}}\n"
+            );
+            let new = format!("{head}\nh(int c)\n{{\n    return c < 0 ? 0 : c;\n}}\n\n");
+            comes_in_whole("m.c", &text, &new, ("c < 0 ? 0 : c", "c > 0 ? c : 0"));
+        };
+        for head in [
+            "int",
+            "static int",
+            "static inline const int",
+            "__attribute__((noinline))\nstatic int",
+            "/**\n * Does it.\n */\nstatic int",
+            "/* Does it. */\n[[nodiscard]] static\nint",
+        ] {
+            c(head);
+        }
+    }
+
+    #[test]
+    fn decorators_and_attributes_come_once() {
+        for head in [
+            "@staticmethod\n    def",
+            "@cached(\n        size=3,\n    )\n    async def",
+            "def",
+        ] {
+            let text = format!(
+                "import os\n\n\nclass A:\n    {head} f(a):\n        return a\n\nNEW    {head} g(b):\n        return b + 1\n"
+            );
+            let new = format!(
+                "    {head} h(c):\n        if c < 0:\n            return 0\n        return c\n\n"
+            );
+            comes_in_whole("m.py", &text, &new, ("return 0", "return None"));
+        }
+        for head in ["fn", "pub async fn", "#[inline]\n    pub fn"] {
+            let text = format!(
+                "struct A;\n\nimpl A {{\n    {head} f(a: i32) -> i32 {{\n        a\n    }}\n\nNEW    {head} g(b: i32) -> i32 {{\n        b + 1\n    }}\n}}\n"
+            );
+            let new = format!(
+                "    {head} h(c: i32) -> i32 {{\n        if c < 0 {{\n            return 0;\n        }}\n        c\n    }}\n\n"
+            );
+            comes_in_whole("m.rs", &text, &new, ("return 0;", "return 1;"));
+        }
     }
 
     #[test]
