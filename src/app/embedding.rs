@@ -9,17 +9,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::asking::{Asked, Inquiry, Run, keep, reply};
-use super::patches::{Found, Lookup, Question, known, unreadable};
+use super::patches::{Found, Lookup, Question, known, register, unreadable};
 use super::{AppError, Options};
 use crate::ask::{Answerer, COMPLETION};
 use crate::contamination::patch::benchmark::{Benchmark, Instance};
 use crate::contamination::patch::calibrate::{Calibration, LEXICAL, calibrate};
 use crate::contamination::patch::embed::{Planted, Texts, vector};
-use crate::contamination::patch::jobs::{LINE, PLANTED, TEXTS, WALK, planted, texts};
+use crate::contamination::patch::jobs::{PLANTED, TEXTS, planted, texts};
 use crate::contamination::patch::measure::Measure;
 use crate::contamination::patch::verdict::{Told, told};
 use crate::engine::{Db, Hold};
-use crate::exec::patches::{Lines, Sides, Walks};
+use crate::exec::patches::Sides;
 use crate::job::Job;
 
 /// The root of what vectors rest on.
@@ -50,12 +50,8 @@ fn open(
     let sides = Arc::new(Sides {
         places: places.clone(),
     });
-    let lines = Lines {
-        places: places.clone(),
-    };
     let registry = &mut inquiry.registry;
-    registry.add(LINE, 10, Arc::new(lines));
-    registry.add(WALK, 5, Arc::new(Walks::new(places.clone())));
+    register(registry, places, &Lookup::default());
     registry.add(TEXTS, 0, sides.clone());
     registry.add(PLANTED, 0, sides);
     Ok(inquiry)
@@ -97,8 +93,8 @@ pub fn embedded(
 ) -> Result<Asked<Vec<Option<Told>>>, AppError> {
     let inquiry = open(dir, Some(embedder), &found.places)?;
     let one = |db: &dyn Db, model: &Answerer, lookup: &Lookup, instance: &Instance, tip: &str| {
-        let (line, walk, walked) = known(db, lookup, instance, tip)?;
-        let job = texts(instance, walked);
+        let (line, walk) = known(db, lookup, instance, tip)?;
+        let job = texts(instance, &walk);
         let output = db.demand(&job)?;
         let texts_of = Texts::decode(&db.blob(output)?).map_err(|e| unreadable(&e))?;
         let walk = match walk.problem {

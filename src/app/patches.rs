@@ -15,13 +15,14 @@ use super::{AppError, TOOL};
 use crate::cancel::Cancel;
 use crate::contamination::patch::benchmark::{Benchmark, Instance, folders, rows};
 use crate::contamination::patch::category::Window;
+use crate::contamination::patch::course::Course;
 use crate::contamination::patch::decide::Thresholds;
-use crate::contamination::patch::jobs::{LINE, WALK, line, walk};
+use crate::contamination::patch::jobs::{JOIN, LEG, LINE, STRETCH, WALK, Way, line};
 use crate::contamination::patch::verdict::{Told, told};
-use crate::contamination::patch::walk::{Line, Problem, Walk};
+use crate::contamination::patch::walk::{Join, Leg, Line, Problem, Walk};
 use crate::digest::Digest;
 use crate::engine::{Db, Driver, EngineDb, Failure, Hold, Ledger, Observer, Registry};
-use crate::exec::patches::{Lines, Walks};
+use crate::exec::patches::{Courses, Lines, Walks};
 use crate::job::{Job, Key};
 use crate::source::history::RENAME_LIMIT;
 use crate::source::line::tip;
@@ -182,20 +183,73 @@ pub fn places(
     clones(benchmark, repositories).map(|clones| clones.places)
 }
 
-/// Lines that were read, by the digests of their encodings.
+/// What was read of the store.
 #[derive(Default)]
-pub(super) struct Lookup(Mutex<HashMap<Digest, Arc<Line>>>);
+pub(super) struct Lookup {
+    courses: Arc<Courses>,
+    /// By repository and tip.
+    lines: Mutex<HashMap<(String, String), Arc<Known>>>,
+    /// By digest.
+    legs: Mutex<HashMap<Digest, Arc<Leg>>>,
+}
+
+/// The line of a repository with its changes, and the jobs that these are the outputs of.
+struct Known {
+    course: Arc<Course>,
+    jobs: Vec<(Job, Digest)>,
+}
 
 impl Lookup {
-    fn line(&self, db: &dyn Db, digest: Digest) -> Result<Arc<Line>, Hold> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(line) = lines.get(&digest) {
-            return Ok(line.clone());
+    fn leg(&self, db: &dyn Db, digest: Digest) -> Result<Arc<Leg>, Hold> {
+        let mut legs = self.legs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(leg) = legs.get(&digest) {
+            return Ok(leg.clone());
         }
+        let leg = Leg::decode(&db.blob(digest)?).map_err(|e| unreadable(&e))?;
+        let leg = Arc::new(leg);
+        legs.insert(digest, leg.clone());
+        Ok(leg)
+    }
+
+    /// The line of a repository, or all that is missing of it.
+    fn line(&self, db: &dyn Db, repository: &str, tip: &str) -> Result<Arc<Known>, Hold> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = (repository.to_string(), tip.to_string());
+        if let Some(known) = lines.get(&of) {
+            return Ok(known.clone());
+        }
+        let job = line(repository, tip);
+        let digest = db.demand(&job)?;
         let line = Line::decode(&db.blob(digest)?).map_err(|e| unreadable(&e))?;
-        let line = Arc::new(line);
-        lines.insert(digest, line.clone());
-        Ok(line)
+        let mut jobs = vec![(job, digest)];
+        let mut hold = Hold::default();
+        for job in way(&line, tip).stretches(repository) {
+            match db.demand(&job) {
+                Ok(output) => jobs.push((job, output)),
+                Err(missing) => hold.merge(&missing),
+            }
+        }
+        if !hold.is_empty() {
+            return Err(hold.settle());
+        }
+        let course = self.courses.get(
+            (repository, tip, RENAME_LIMIT),
+            digest,
+            &|digest| db.blob(digest),
+            &|job| db.demand(job),
+            &|error| unreadable(error),
+        )?;
+        let known = Arc::new(Known { course, jobs });
+        lines.insert(of, known.clone());
+        Ok(known)
+    }
+}
+
+fn way<'a>(line: &'a Line, tip: &'a str) -> Way<'a> {
+    Way {
+        line,
+        tip,
+        renames: RENAME_LIMIT,
     }
 }
 
@@ -206,18 +260,106 @@ pub(super) fn unreadable(error: &dyn std::fmt::Display) -> Hold {
     )
 }
 
-/// What is known of one instance, or the job that is missing: the line, the walk, and its digest.
+/// The registered executors of what histories say.
+pub(super) fn register(
+    registry: &mut Registry,
+    places: &BTreeMap<String, PathBuf>,
+    lookup: &Lookup,
+) {
+    let lines = Arc::new(Lines {
+        places: places.clone(),
+    });
+    let walks = Arc::new(Walks::new(places.clone(), lookup.courses.clone()));
+    // All walks of a repository wait for its line. What was begun is ended first: its base is at hand.
+    registry.add(LINE, 10, lines.clone());
+    registry.add(STRETCH, 9, lines.clone());
+    registry.add(JOIN, 8, lines);
+    registry.add(LEG, 7, walks.clone());
+    registry.add(WALK, 5, walks);
+}
+
+/// The legs of the walk of a patch, from its base to the first commit and to the tip.
+struct Walked {
+    course: Arc<Course>,
+    /// Why it could not begin.
+    failed: Option<Walk>,
+    legs: Vec<Arc<Leg>>,
+    /// What it rests on, with the outputs.
+    jobs: Vec<(Job, Digest)>,
+}
+
+/// What is known of one instance, or the job that is missing. Which legs there are follows from the line
+/// alone: whoever walks it finds the same ones, whatever tips were seen before.
+fn walked(db: &dyn Db, lookup: &Lookup, instance: &Instance, tip: &str) -> Result<Walked, Hold> {
+    let line = lookup.line(db, &instance.repository, tip)?;
+    let course = &line.course;
+    let way = way(&course.line, tip);
+    let mut walked = Walked {
+        failed: None,
+        legs: Vec::new(),
+        jobs: line.jobs.clone(),
+        course: course.clone(),
+    };
+    let base = &instance.base;
+    let mut at = course.positions.get(base).copied();
+    if at.is_none() {
+        let job = way.join(&instance.repository, base);
+        let output = db.demand(&job)?;
+        walked.jobs.push((job, output));
+        let join = Join::decode(&db.blob(output)?).map_err(|e| unreadable(&e))?;
+        let problem = match join {
+            Join::Gone => Problem::BaseGone,
+            Join::Apart => Problem::BaseApart,
+            Join::At(id) => {
+                at = course.positions.get(&id).copied();
+                Problem::BaseApart
+            }
+        };
+        if at.is_none() {
+            walked.failed = Some(Walk::failed(problem, base));
+        }
+    }
+    let Some(mut from) = at else {
+        return Ok(walked);
+    };
+    let mut job = way.walk(instance, from);
+    loop {
+        let output = db.demand(&job)?;
+        walked.jobs.push((job, output));
+        let leg = lookup.leg(db, output)?;
+        walked.legs.push(leg.clone());
+        let Some(to) = course.index.further(&leg.ends, from) else {
+            return Ok(walked);
+        };
+        job = way.leg(instance, output, (from, to));
+        from = to;
+    }
+}
+
+impl Walked {
+    /// All legs as one walk.
+    fn walk(&self) -> Walk {
+        let mut walk = self.failed.clone().unwrap_or_default();
+        let mut legs = self.legs.iter();
+        if let Some(first) = legs.next() {
+            walk = first.walk.clone();
+        }
+        for leg in legs {
+            walk.extend(&leg.walk);
+        }
+        walk
+    }
+}
+
+/// What is known of one instance, or the job that is missing: the line and the walk.
 pub(super) fn known(
     db: &dyn Db,
     lookup: &Lookup,
     instance: &Instance,
     tip: &str,
-) -> Result<(Arc<Line>, Walk, Digest), Hold> {
-    let output = db.demand(&line(&instance.repository, tip, RENAME_LIMIT))?;
-    let job = walk(instance, output, tip);
-    let walked = db.demand(&job)?;
-    let walk = Walk::decode(&db.blob(walked)?).map_err(|e| unreadable(&e))?;
-    Ok((lookup.line(db, output)?, walk, walked))
+) -> Result<(Arc<Line>, Walk), Hold> {
+    let walked = walked(db, lookup, instance, tip)?;
+    Ok((walked.course.line.clone(), walked.walk()))
 }
 
 /// Finds out of each instance of a benchmark whether its patch was there, running what is missing.
@@ -234,12 +376,8 @@ pub fn patches(
     let clones = clones(benchmark, &question.repositories)?;
     let store = Arc::new(store_to_fill(dir)?);
     let mut registry = Registry::default();
-    // All walks of a repository wait for its line.
-    let lines = Lines {
-        places: clones.places.clone(),
-    };
-    registry.add(LINE, 10, Arc::new(lines));
-    registry.add(WALK, 0, Arc::new(Walks::new(clones.places.clone())));
+    let lookup = Lookup::default();
+    register(&mut registry, &clones.places, &lookup);
     let reader = store.reader()?;
     let mut db = EngineDb::new(Arc::new(reader.clone()));
     let ledger = StoreLedger::new(store.clone(), &reader, TOOL);
@@ -249,13 +387,20 @@ pub fn patches(
         cores: question.jobs.unwrap_or_else(cores),
         cancel: cancel.clone(),
     };
-    let lookup = Lookup::default();
     let driven = driver
         .drive(&mut db, observer, |db| {
             let mut hold = Hold::default();
+            let mut lines = BTreeSet::new();
+            for (repository, tip) in &clones.tips {
+                match lookup.line(db, repository, tip) {
+                    Ok(_) => _ = lines.insert(repository),
+                    Err(missing) => hold.merge(&missing),
+                }
+            }
             for instance in &benchmark.instances {
                 if let Some(tip) = clones.tips.get(&instance.repository)
-                    && let Err(missing) = ready(db, instance, tip)
+                    && lines.contains(&instance.repository)
+                    && let Err(missing) = walked(db, &lookup, instance, tip)
                 {
                     hold.merge(&missing);
                 }
@@ -275,10 +420,10 @@ pub fn patches(
     let mut entries = BTreeMap::new();
     let mut all = Vec::with_capacity(benchmark.instances.len());
     for instance in &benchmark.instances {
-        let one = clones.tips.get(&instance.repository).map(|tip| {
-            list(&db, instance, tip, &mut entries);
-            known(&db, &lookup, instance, tip)
-        });
+        let one = clones
+            .tips
+            .get(&instance.repository)
+            .map(|tip| walked(&db, &lookup, instance, tip));
         let gone = |what: &str| {
             let mut told = Told::unknown(Some(Problem::RepositoryGone));
             told.reason = what.to_string();
@@ -286,8 +431,12 @@ pub fn patches(
         };
         all.push(match one {
             None => gone(&clones.gone[&instance.repository]),
-            Some(Ok((line, walk, _))) => {
-                Some(told(&walk, &line, &question.window, &question.thresholds))
+            Some(Ok(walked)) => {
+                let line = &walked.course.line;
+                let (window, thresholds) = (&question.window, &question.thresholds);
+                let told = told(&walked.walk(), line, window, thresholds);
+                list(instance, walked.jobs, &mut entries);
+                Some(told)
             }
             Some(Err(hold)) => {
                 let mut fatal = hold.jobs().iter().filter_map(|job| reasons.get(&job.key()));
@@ -316,28 +465,19 @@ pub fn patches(
     })
 }
 
-/// Whether the facts of an instance are there; decoding them waits until all are.
-fn ready(db: &dyn Db, instance: &Instance, tip: &str) -> Result<(), Hold> {
-    let output = db.demand(&line(&instance.repository, tip, RENAME_LIMIT))?;
-    let job = walk(instance, output, tip);
-    db.demand(&job).map(|_| ())
-}
-
 /// Notes the jobs that an instance rests on, with their outputs.
 fn list(
-    db: &dyn Db,
     instance: &Instance,
-    tip: &str,
+    jobs: Vec<(Job, Digest)>,
     entries: &mut BTreeMap<String, (Job, Digest)>,
 ) {
-    let job = line(&instance.repository, tip, RENAME_LIMIT);
-    let Ok(output) = db.demand(&job) else {
-        return;
-    };
-    entries.insert(format!("line/{}", instance.repository), (job, output));
-    let job = walk(instance, output, tip);
-    if let Ok(walked) = db.demand(&job) {
-        entries.insert(format!("walk/{}", instance.id), (job, walked));
+    for (number, (job, output)) in jobs.into_iter().enumerate() {
+        let of = match [LINE, STRETCH].contains(&job.kind()) {
+            true => &instance.repository,
+            false => &instance.id,
+        };
+        let what = job.kind().name.rsplit('/').next().unwrap_or_default();
+        entries.insert(format!("{what}/{of}/{number}"), (job, output));
     }
 }
 

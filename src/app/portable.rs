@@ -14,7 +14,7 @@ use crate::store::{Exported, ImportOptions, Imported, Store, StoreError};
 use crate::tosss;
 
 /// Every kind whose outputs are kept.
-pub(super) const KINDS: [Kind; 20] = [
+pub(super) const KINDS: [Kind; 23] = [
     ask::COMPLETION,
     case::CALIBRATION,
     artifact::SOURCE,
@@ -31,7 +31,10 @@ pub(super) const KINDS: [Kind; 20] = [
     tosss::jobs::CHANGE,
     tosss::jobs::PATCHES,
     patch::jobs::LINE,
+    patch::jobs::STRETCH,
+    patch::jobs::JOIN,
     patch::jobs::WALK,
+    patch::jobs::LEG,
     patch::jobs::TEXTS,
     patch::jobs::PLANTED,
     RELEASE,

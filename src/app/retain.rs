@@ -66,7 +66,10 @@ fn classes(keep: &KeepConfig) -> [Class<'static>; 5] {
                 &[
                     artifact::SOURCE.name,
                     patch::jobs::LINE.name,
+                    patch::jobs::STRETCH.name,
+                    patch::jobs::JOIN.name,
                     patch::jobs::WALK.name,
+                    patch::jobs::LEG.name,
                     patch::jobs::TEXTS.name,
                     patch::jobs::PLANTED.name,
                 ]

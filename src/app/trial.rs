@@ -157,7 +157,7 @@ impl Trial<'_> {
             let store = super::store_to_look(self.dir)?;
             let db = EngineDb::new(std::sync::Arc::new(store.reader()?));
             let lookup = Lookup::default();
-            let Ok((line, walk, _)) = known(&db, &lookup, instance, self.tip) else {
+            let Ok((line, walk)) = known(&db, &lookup, instance, self.tip) else {
                 return Ok(Err("its history is not at hand".into()));
             };
             (line, walk)

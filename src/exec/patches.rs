@@ -1,25 +1,29 @@
 //! Walks patches through the histories of their repositories. Nothing of a repository is checked out,
 //! and nothing of it is run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::contamination::patch::benchmark::Instance;
+use crate::contamination::patch::course::{Course, Index, STRETCH as STRETCH_LENGTH, Stretch};
 use crate::contamination::patch::diff::{self, Diff};
 use crate::contamination::patch::edit::{Edit, NoEdit, edit};
 use crate::contamination::patch::embed::{ABSENT, PRESENT, Planted, Texts, texts};
-use crate::contamination::patch::follow::{Index, Outlines, walk};
-use crate::contamination::patch::jobs::PLANTED;
+use crate::contamination::patch::follow::{further, start};
+use crate::contamination::patch::jobs::{LEG, LINE, LINE_OF, PLANTED, STRETCH, Way};
 use crate::contamination::patch::measure::measure;
 use crate::contamination::patch::source::{Outline, Source, outline, plain_lines};
 use crate::contamination::patch::splice::{Files, splice};
-use crate::contamination::patch::walk::{Changes, Head, Line, Problem, Step, Trail, Visit, Walk};
+use crate::contamination::patch::walk::{
+    Changes, Head, Join, Leg, Line, Problem, Step, Trail, Visit, Walk,
+};
 use crate::digest::Digest;
 use crate::engine::{Context, Executor, Failure, Lately, Output};
 use crate::job::Job;
 use crate::lang::SnippetLanguage;
-use crate::source::line::{first_parents, joined};
+use crate::source::history::Commit;
+use crate::source::line::{changes, first_parents, joined};
 use crate::source::{History, HistoryError};
 use crate::tosss::patch::FilePatch;
 
@@ -31,28 +35,24 @@ const LINES_KEPT: usize = 4;
 /// Where repositories are on this machine, by the names that jobs have for them.
 pub type Places = BTreeMap<String, PathBuf>;
 
-/// Runs jobs of kind `contamination/line`.
+/// Runs jobs of kinds `contamination/line`, `contamination/stretch` and `contamination/join`.
 pub struct Lines {
     /// Where repositories are.
     pub places: Places,
 }
 
-/// Runs jobs of kind `contamination/walk`.
+/// Runs jobs of kinds `contamination/walk` and `contamination/leg`.
 pub struct Walks {
-    /// Where repositories are.
-    pub places: Places,
-    lines: Mutex<Vec<(Digest, Arc<Read>)>>,
+    places: Places,
+    courses: Arc<Courses>,
     /// Repositories that are being read and that no job uses now.
     idle: Mutex<HashMap<PathBuf, Vec<History>>>,
+    fitted: Mutex<Lately<Digest, Known>>,
     shelf: Shelf,
 }
 
-/// A line that was read.
-struct Read {
-    index: Index,
-    positions: HashMap<String, usize>,
-    ids: Vec<String>,
-}
+/// A patch with its base, or why it has none.
+type Known = Arc<Result<Fitted, Walk>>;
 
 fn place<'a>(places: &'a Places, repository: &str) -> Result<&'a Path, Failure> {
     let path = places.get(repository).map(PathBuf::as_path);
@@ -76,88 +76,241 @@ fn failure(error: &HistoryError) -> Failure {
 }
 
 impl Executor for Lines {
-    fn run(&self, job: &Job, _: &Context<'_>) -> Result<Output, Failure> {
+    fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
         let path = place(&self.places, job.text("repository"))?;
-        let commits = first_parents(path, job.text("tip")).map_err(|e| failure(&e))?;
-        let mut changes = Changes::default();
-        let mut known: HashMap<String, u32> = HashMap::new();
-        let mut line = Line::default();
-        for commit in commits {
-            let mut side = |side: Option<(String, String)>| {
-                side.map(|(path, object)| {
-                    let next = known.len() as u32;
-                    let place = *known.entry(path.clone()).or_insert_with(|| {
-                        changes.paths.push(path);
-                        next
-                    });
-                    (place, object)
-                })
-            };
-            let regular = commit.files.into_iter().filter(|f| f.regular);
-            let steps = regular.map(|file| Step {
-                from: side(file.before),
-                to: side(file.after),
-            });
-            let steps: Vec<Step> = steps.collect();
-            changes.commits.push(steps);
-            line.commits.push((commit.id, commit.committed));
-        }
-        let bytes = changes.encode();
-        line.changes = Some(Digest::of(&bytes));
+        let bytes = match job.kind() {
+            kind if kind == LINE => {
+                let commits = first_parents(path, job.text("tip")).map_err(|e| failure(&e))?;
+                Line { commits }.encode()
+            }
+            kind if kind == STRETCH => {
+                let count = job.int("commits") as usize;
+                let read = changes(path, job.text("until"), count).map_err(|e| failure(&e))?;
+                if read.len() != count {
+                    let what = format!("git gave {} of {count} commits", read.len());
+                    return Err(Failure::Transient(what));
+                }
+                stretch(read).encode()
+            }
+            _ => self.join(path, job, context)?.encode(),
+        };
         Ok(Output {
-            bytes: line.encode(),
-            blobs: vec![bytes],
+            bytes,
+            blobs: Vec::new(),
         })
     }
 }
 
+impl Lines {
+    fn join(&self, path: &Path, job: &Job, context: &Context<'_>) -> Result<Join, Failure> {
+        let line = stored(job.material(LINE_OF), context)?;
+        let line = Line::decode(&(context.blob)(line)?).map_err(|e| unreadable(&e))?;
+        let ids: HashSet<&str> = line.commits.iter().map(|(id, _)| &**id).collect();
+        let mut history = History::open(path).map_err(|e| failure(&e))?;
+        let id = history.id(job.text("base")).map_err(|e| failure(&e))?;
+        Ok(match id {
+            None => Join::Gone,
+            Some(id) if ids.contains(&*id) => Join::At(id),
+            Some(id) => {
+                let joined = joined(path, &id, job.text("tip"), |id| ids.contains(id));
+                match joined.map_err(|e| failure(&e))? {
+                    None => Join::Apart,
+                    Some(id) => Join::At(id),
+                }
+            }
+        })
+    }
+}
+
+/// What commits change, each path once.
+fn stretch(commits: Vec<Commit>) -> Changes {
+    let mut changes = Changes::default();
+    let mut known: HashMap<String, u32> = HashMap::new();
+    for commit in commits {
+        let mut side = |side: Option<(String, String)>| {
+            side.map(|(path, object)| {
+                let next = known.len() as u32;
+                let place = *known.entry(path.clone()).or_insert_with(|| {
+                    changes.paths.push(path);
+                    next
+                });
+                (place, object)
+            })
+        };
+        let regular = commit.files.into_iter().filter(|f| f.regular);
+        let steps = regular.map(|file| Step {
+            from: side(file.before),
+            to: side(file.after),
+        });
+        let steps: Vec<Step> = steps.collect();
+        changes.commits.push(steps);
+    }
+    changes
+}
+
+/// The output of a job that was run before.
+fn stored(job: &Job, context: &Context<'_>) -> Result<Digest, Failure> {
+    let output = (context.output)(job)?;
+    output.ok_or_else(|| Failure::Transient(format!("the output of {job:?} is not in the store")))
+}
+
+fn unreadable(error: &dyn std::fmt::Display) -> Failure {
+    Failure::Fatal {
+        what: format!("a history in the store cannot be read: {error}"),
+        help: "another version of this program wrote it: begin in a fresh folder".into(),
+    }
+}
+
+/// Lines that were read, with their stretches, each once for all patches of a repository.
+#[derive(Default)]
+pub struct Courses(Mutex<Shelves>);
+
+#[derive(Default)]
+struct Shelves {
+    courses: Vec<(Digest, Arc<Course>)>,
+    stretches: HashMap<Digest, Arc<Stretch>>,
+}
+
+/// Gives a blob.
+type Blob<'a, E> = &'a dyn Fn(Digest) -> Result<Arc<[u8]>, E>;
+
+impl Courses {
+    /// The line of this digest up to `tip`. `output` gives what a job gave, and `broken` says that something
+    /// cannot be read.
+    ///
+    /// # Errors
+    /// Those of `blob`, `output` and `broken`.
+    pub fn get<E>(
+        &self,
+        (repository, tip, renames): (&str, &str, u32),
+        digest: Digest,
+        blob: Blob<'_, E>,
+        output: &dyn Fn(&Job) -> Result<Digest, E>,
+        broken: &dyn Fn(&dyn std::fmt::Display) -> E,
+    ) -> Result<Arc<Course>, E> {
+        // Held while it is read: others that need the same wait instead of reading it, too.
+        let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, read)) = shelves.courses.iter().find(|(known, _)| *known == digest) {
+            return Ok(read.clone());
+        }
+        let line = Line::decode(&blob(digest)?).map_err(|e| broken(&e))?;
+        let way = Way {
+            line: &line,
+            tip,
+            renames,
+        };
+        let mut stretches = Vec::new();
+        for (number, job) in way.stretches(repository).iter().enumerate() {
+            let output = output(job)?;
+            stretches.push(match shelves.stretches.get(&output) {
+                Some(known) => known.clone(),
+                None => {
+                    let changes = Changes::decode(&blob(output)?).map_err(|e| broken(&e))?;
+                    let read = Arc::new(Stretch::new(number * STRETCH_LENGTH, changes));
+                    shelves.stretches.insert(output, read.clone());
+                    read
+                }
+            });
+        }
+        let course = Arc::new(Course::new(line, stretches));
+        if shelves.courses.len() == LINES_KEPT {
+            let (_, gone) = shelves.courses.remove(0);
+            shelves.stretches.retain(|_, kept| !gone.index.has(kept));
+        }
+        shelves.courses.push((digest, course.clone()));
+        Ok(course)
+    }
+}
+
 impl Walks {
-    /// An executor that knows these places.
-    pub fn new(places: Places) -> Walks {
+    /// An executor that knows these places; it shares what it reads of lines.
+    pub fn new(places: Places, courses: Arc<Courses>) -> Walks {
         Walks {
             places,
-            lines: Mutex::default(),
+            courses,
             idle: Mutex::default(),
+            fitted: Mutex::new(Lately::new(FITTED_KEPT)),
             shelf: Shelf(Mutex::new(Lately::new(FUNCTIONS_KEPT))),
         }
     }
 
-    /// The line of this digest, read once.
-    fn line(&self, digest: Digest, context: &Context<'_>) -> Result<Arc<Read>, Failure> {
-        // Held while it is read: others that need the same wait instead of reading it, too.
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, read)) = lines.iter().find(|(known, _)| *known == digest) {
-            return Ok(read.clone());
+    fn course(&self, job: &Job, context: &Context<'_>) -> Result<Arc<Course>, Failure> {
+        let line = job.material(LINE_OF);
+        let digest = stored(line, context)?;
+        let output = |job: &Job| stored(job, context);
+        let renames = u32::try_from(job.int("renames")).unwrap_or(u32::MAX);
+        let of = (job.text("repository"), line.text("tip"), renames);
+        self.courses
+            .get(of, digest, context.blob, &output, &unreadable)
+    }
+
+    /// The patch with its base, read once for all legs of its walk.
+    fn fitted(
+        &self,
+        history: &mut History,
+        job: &Job,
+        patch: &[u8],
+    ) -> Result<Known, HistoryError> {
+        let of = ["repository", "base"].map(|name| job.text(name));
+        let key = Digest::of(format!("{of:?} {} {}", backwards(job), Digest::of(patch)).as_bytes());
+        let lock = || self.fitted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key) {
+            return Ok(known.clone());
         }
-        let broken = |e: postcard::Error| Failure::Fatal {
-            what: format!("a history in the store cannot be read: {e}"),
-            help: "another version of this program wrote it: begin in a fresh folder".into(),
-        };
-        let line = Line::decode(&(context.blob)(digest)?).map_err(broken)?;
-        let changes = match line.changes {
-            Some(digest) => Changes::decode(&(context.blob)(digest)?).map_err(broken)?,
-            None => Changes::default(),
-        };
-        let ids: Vec<String> = line.commits.into_iter().map(|(id, _)| id).collect();
-        let read = Arc::new(Read {
-            index: Index::new(changes),
-            positions: ids.iter().cloned().zip(0..).collect(),
-            ids,
+        let read = Arc::new(fitted(history, job.text("base"), backwards(job), patch)?);
+        let bytes = read.as_ref().as_ref().map_or(0, |fitted| {
+            fitted.files.values().map(Vec::len).sum::<usize>()
         });
-        if lines.len() == LINES_KEPT {
-            lines.remove(0);
-        }
-        lines.push((digest, read.clone()));
+        lock().put(key, read.clone(), bytes + patch.len() + 1);
         Ok(read)
     }
 
-    fn walk(
+    fn leg(
         &self,
-        path: &Path,
+        history: &mut History,
         job: &Job,
-        read: &Read,
+        index: &Index,
         patch: &[u8],
-    ) -> Result<Walk, HistoryError> {
+        before: Option<&Leg>,
+    ) -> Result<Leg, HistoryError> {
+        let known = self.fitted(history, job, patch)?;
+        let edit = match &*known {
+            Ok(fitted) => &fitted.edit,
+            Err(failed) => return Ok(Leg::failed(failed.clone())),
+        };
+        let outlines = |object: &str, path: &str, text: &[u8]| -> Outline {
+            self.shelf.outline(object, path, text)
+        };
+        let position = job.int("position") as usize;
+        // Objects are asked for through one process, by the walk and for the base's files in turn.
+        let history = std::cell::RefCell::new(history);
+        let mut blobs = |object: &str| history.borrow_mut().blob(object, MOST);
+        match before {
+            None => {
+                let at = job.text("at");
+                let mut file = |path: &str| history.borrow_mut().object(at, path);
+                start(edit, index, position, &mut blobs, &outlines, &mut file)
+            }
+            Some(before) => {
+                let span = (job.int("from") as usize, position);
+                further(edit, index, before, span, &mut blobs, &outlines)
+            }
+        }
+    }
+}
+
+impl Executor for Walks {
+    fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
+        let path = place(&self.places, job.text("repository"))?;
+        let course = self.course(job, context)?;
+        let patch = (context.blob)(job.digest("patch"))?;
+        let before = match job.kind() == LEG {
+            false => None,
+            true => {
+                let bytes = (context.blob)(job.digest("after"))?;
+                Some(Leg::decode(&bytes).map_err(|e| unreadable(&e))?)
+            }
+        };
         let known = self
             .idle
             .lock()
@@ -166,28 +319,14 @@ impl Walks {
             .and_then(Vec::pop);
         let mut history = match known {
             Some(history) => history,
-            None => History::open(path)?,
+            None => History::open(path).map_err(|e| failure(&e))?,
         };
-        let outlines = |object: &str, path: &str, text: &[u8]| -> Outline {
-            self.shelf.outline(object, path, text)
-        };
-        let walked = walked(&mut history, path, job, read, patch, &outlines);
-        if walked.is_ok() {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            idle.entry(path.to_path_buf()).or_default().push(history);
-        }
-        walked
-    }
-}
-
-impl Executor for Walks {
-    fn run(&self, job: &Job, context: &Context<'_>) -> Result<Output, Failure> {
-        let path = place(&self.places, job.text("repository"))?;
-        let read = self.line(job.digest("line"), context)?;
-        let patch = (context.blob)(job.digest("patch"))?;
-        let walk = self.walk(path, job, &read, &patch);
+        let leg = self.leg(&mut history, job, &course.index, &patch, before.as_ref());
+        let leg = leg.map_err(|e| failure(&e))?;
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.entry(path.to_path_buf()).or_default().push(history);
         Ok(Output {
-            bytes: walk.map_err(|e| failure(&e))?.encode(),
+            bytes: leg.encode(),
             blobs: Vec::new(),
         })
     }
@@ -458,41 +597,12 @@ fn planted(fitted: &Fitted) -> Planted {
     }
 }
 
-fn walked(
-    history: &mut History,
-    path: &Path,
-    job: &Job,
-    read: &Read,
-    patch: &[u8],
-    outlines: Outlines<'_>,
-) -> Result<Walk, HistoryError> {
-    let base = job.text("base");
-    let Fitted { id, edit, .. } = match fitted(history, base, backwards(job), patch)? {
-        Ok(fitted) => fitted,
-        Err(failed) => return Ok(failed),
-    };
-    let at = match read.positions.get(&id) {
-        Some(at) => Some(*at),
-        None => {
-            let on_line = |id: &str| read.positions.contains_key(id);
-            let joined = joined(path, &id, job.text("tip"), on_line)?;
-            joined.and_then(|id| read.positions.get(&id).copied())
-        }
-    };
-    let Some(at) = at else {
-        return Ok(Walk::failed(Problem::BaseApart, base));
-    };
-    // Objects are asked for through one process, by the walk and for the base's files in turn.
-    let history = std::cell::RefCell::new(history);
-    let mut blobs = |object: &str| history.borrow_mut().blob(object, MOST);
-    let mut file = |path: &str| history.borrow_mut().object(&read.ids[at], path);
-    walk(&edit, &read.index, at, &mut blobs, outlines, &mut file)
-}
-
 /// Outlines of files, by object and language, for all walks of a process: a file of a long history is
 /// read once, and not once for each patch that touches it.
 struct Shelf(Mutex<Lately<(String, Option<&'static str>), Outline>>);
 
+/// Patches whose base's files have so many bytes together are kept while they are walked.
+const FITTED_KEPT: usize = 16 << 20;
 /// So many functions are kept.
 const FUNCTIONS_KEPT: usize = 400_000;
 

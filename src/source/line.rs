@@ -1,9 +1,9 @@
-//! The first-parent line of a branch, with what each of its commits changes: one `git log` serves all
-//! of it. Nothing is checked out.
+//! The first-parent line of a branch, and what each of its commits changes: one `git log` serves many.
+//! Nothing is checked out.
 
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ChildStdout, Stdio};
 
 use super::history::{Commit, FileChange, HistoryError, RENAME_LIMIT, command, failed, places};
 
@@ -32,38 +32,63 @@ pub fn tip(repository: &Path) -> Result<String, HistoryError> {
     })
 }
 
-/// The first-parent commits up to `tip`, the oldest first. Each has the files by which it differs
-/// from its first parent, merges too; renames are followed.
+/// The ids of the first-parent commits up to `tip`, the oldest first, and when each was committed, in
+/// seconds since 1970.
 ///
 /// # Errors
 /// No git, no repository, no such commit.
-pub fn first_parents(repository: &Path, tip: &str) -> Result<Vec<Commit>, HistoryError> {
+pub fn first_parents(repository: &Path, tip: &str) -> Result<Vec<(String, i64)>, HistoryError> {
+    let read = |out: &mut BufReader<ChildStdout>| {
+        let line = |line: io::Result<String>| {
+            let line = line?;
+            let (id, time) = line.split_once(' ').unwrap_or((&line, ""));
+            let time = time.parse();
+            let time = time.map_err(|_| io::Error::other(format!("log gave `{line}`")))?;
+            Ok((id.to_string(), time))
+        };
+        out.lines().map(line).collect::<io::Result<Vec<_>>>()
+    };
+    log(repository, tip, &["--format=%H %ct"], read)
+}
+
+/// The last `count` first-parent commits up to `tip`, the oldest first. Each has the files by which it
+/// differs from its first parent, merges too; renames are followed.
+///
+/// # Errors
+/// No git, no repository, no such commit, or objects that it lacks.
+pub fn changes(repository: &Path, tip: &str, count: usize) -> Result<Vec<Commit>, HistoryError> {
+    let (limit, count) = (format!("-l{RENAME_LIMIT}"), format!("--max-count={count}"));
+    let options = [
+        &count,
+        "--diff-merges=first-parent",
+        "--root",
+        "--raw",
+        "-z",
+        "-M",
+        &limit,
+        "--no-abbrev",
+        "--no-ext-diff",
+        "--format=%x01%H %ct %P",
+    ];
+    log(repository, tip, &options, |out| commits(out))
+}
+
+/// What `git log` of the first parents says, turned round.
+fn log<T>(
+    repository: &Path,
+    tip: &str,
+    options: &[&str],
+    read: impl FnOnce(&mut BufReader<ChildStdout>) -> io::Result<Vec<T>>,
+) -> Result<Vec<T>, HistoryError> {
     let (_, dir) = places(repository)?;
-    let limit = format!("-l{RENAME_LIMIT}");
-    let mut child = command(
-        &dir,
-        &[
-            "log",
-            "--first-parent",
-            "--diff-merges=first-parent",
-            "--root",
-            "--raw",
-            "-z",
-            "-M",
-            &limit,
-            "--no-abbrev",
-            "--no-ext-diff",
-            "--no-show-signature",
-            "--format=%x01%H %ct %P",
-            tip,
-            "--",
-        ],
-    )
-    .stdin(Stdio::null())
-    .stdout(Stdio::piped())
-    .stderr(Stdio::piped())
-    .spawn()
-    .map_err(HistoryError::NoGit)?;
+    let head = ["log", "--first-parent", "--no-show-signature"];
+    let args = [&head[..], options, &[tip, "--"]].concat();
+    let mut child = command(&dir, &args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(HistoryError::NoGit)?;
     // Beside what is read of the log, so that neither waits for the other.
     let complaints = child.stderr.take().map(|mut complaints| {
         std::thread::spawn(move || {
@@ -73,27 +98,27 @@ pub fn first_parents(repository: &Path, tip: &str) -> Result<Vec<Commit>, Histor
         })
     });
     let output = child.stdout.take();
-    let read = output.map(|out| commits(&mut BufReader::new(out)));
+    let read = output.map(|out| read(&mut BufReader::new(out)));
     let status = child.wait().map_err(|e| failed(repository, e))?;
     let read = read.unwrap_or_else(|| Err(io::Error::other("it has no pipe")));
-    let mut commits = read.map_err(|e| failed(repository, e))?;
+    let mut all = read.map_err(|e| failed(repository, e))?;
     let complaints = complaints.and_then(|thread| thread.join().ok());
     let said = complaints.unwrap_or_default();
-    if !status.success() && (!commits.is_empty() || said.contains("unable to read")) {
+    if !status.success() && (!all.is_empty() || said.contains("unable to read")) {
         return Err(HistoryError::NotWhole {
             repository: repository.to_path_buf(),
             said: said.lines().last().unwrap_or_default().to_string(),
         });
     }
-    if !status.success() || commits.is_empty() {
+    if !status.success() || all.is_empty() {
         return Err(HistoryError::NoCommit {
             repository: repository.to_path_buf(),
             commit: tip.to_string(),
             parent: false,
         });
     }
-    commits.reverse();
-    Ok(commits)
+    all.reverse();
+    Ok(all)
 }
 
 /// The commit of the line up to `tip` at which what is in `commit` was brought in, or from which it
@@ -110,6 +135,9 @@ pub fn joined(
     let Some(base) = said(repository, &["merge-base", commit, tip])? else {
         return Ok(None);
     };
+    if line(&base) {
+        return Ok(Some(base));
+    }
     // A commit of a side branch has ancestors on the line.
     let (_, dir) = places(repository)?;
     let output = command(&dir, &["rev-list", "--topo-order", &base])

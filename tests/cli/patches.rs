@@ -183,10 +183,12 @@ fn another_cutoff_reads_nothing_and_a_new_instance_only_its_own() {
     let project = Project::empty();
     let commits = benchmark(&project);
     let first = patches(&project, "2022-06", &[]);
-    // One line, and a walk of each instance whose repository is there.
+    // One line in one stretch, and back from the base a walk of each instance that has one; of the three that fit
+    // the legs to the tip, two where the file is renamed in between.
     assert_eq!(
         first["executed"],
-        json!({"contamination/line": 1, "contamination/walk": 10})
+        json!({"contamination/line": 1, "contamination/stretch": 1, "contamination/join": 1,
+            "contamination/walk": 9, "contamination/leg": 5})
     );
     let verdicts = |told: &Value| -> Vec<(String, u64)> {
         ["get", "sum"]
@@ -223,11 +225,111 @@ fn another_cutoff_reads_nothing_and_a_new_instance_only_its_own() {
     let more = row("more", &commits[0], patch);
     fs::write(project.dir.join("bench.jsonl"), format!("{text}{more}\n")).unwrap();
     let told = patches(&project, "2022-06", &[]);
-    assert_eq!(told["executed"], json!({"contamination/walk": 1}));
+    assert_eq!(
+        told["executed"],
+        json!({"contamination/walk": 1, "contamination/leg": 2})
+    );
     assert_eq!(of(&told, "more")["verdict"], "absent");
     // What a benchmark rests on stays.
     project.run(["store", "gc"]).ok();
     assert_eq!(patches(&project, "2022-06", &[])["executed"], json!({}));
+}
+
+/// Puts commits of 2020 on the branch, each with the files that it changes; a minute lies between them.
+fn import(clone: &std::path::Path, from: usize, commits: &[Vec<(&str, String)>]) {
+    use std::io::Write as _;
+    let mut stream = String::new();
+    for (number, files) in (from..).zip(commits) {
+        let time = 1_577_880_000 + 60 * number;
+        let who = format!("a <a@example.org> {time} +0000");
+        stream += &format!("commit refs/heads/main\ncommitter {who}\ndata 1\nx\n");
+        if number > 0 && number == from {
+            stream += "from refs/heads/main^0\n";
+        }
+        for (path, text) in files {
+            stream += &format!("M 100644 inline {path}\ndata {}\n{text}\n", text.len());
+        }
+        stream += "\n";
+    }
+    let mut child = std::process::Command::new("git")
+        .current_dir(clone)
+        .args(["fast-import", "--quiet"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(stream.as_bytes()).unwrap();
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_new_commit_walks_only_the_patches_whose_files_it_touches_and_these_from_their_last_stretch() {
+    let project = Project::empty();
+    let clone = project.dir.join("clones/maker/lib");
+    fs::create_dir_all(&clone).unwrap();
+    git(&clone, "2020-01-01", &["init", "-q", "-b", "main"]);
+    // Three stretches; every tenth commit touches the one file, every tenth the other.
+    let commit = |n: usize| match n % 10 {
+        _ if n == 0 => vec![("get.c", GET.to_string()), ("sum.c", SUM.to_string())],
+        0 => vec![("get.c", format!("{GET}int n{n};\n"))],
+        5 => vec![("sum.c", format!("{SUM}int n{n};\n"))],
+        _ => vec![("README", format!("{n}\n"))],
+    };
+    let commits: Vec<_> = (0..530).map(commit).collect();
+    import(&clone, 0, &commits);
+    let base = git(
+        &clone,
+        "2020-01-01",
+        &["rev-list", "--max-parents=0", "main"],
+    );
+    let patch = |path: &str, old: &str, new: &str| {
+        let diff = similar::TextDiff::from_lines(old, new);
+        let (from, to) = (format!("a/{path}"), format!("b/{path}"));
+        diff.unified_diff().header(&from, &to).to_string()
+    };
+    let rows = [
+        row("get", base.trim(), &patch("get.c", GET, GET_FIXED)),
+        row("sum", base.trim(), &patch("sum.c", SUM, SUM_FIXED)),
+    ];
+    let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+    fs::write(project.dir.join("bench.jsonl"), lines.join("\n")).unwrap();
+    let told = || patches(&project, "2020-06", &[]);
+    let verdicts = |told: &Value| ["get", "sum"].map(|id| of(told, id)["verdict"].clone());
+    let first = told();
+    assert_eq!(
+        first["executed"],
+        json!({"contamination/line": 1, "contamination/stretch": 3, "contamination/walk": 2,
+            "contamination/leg": 6})
+    );
+    assert_eq!(verdicts(&first), ["absent", "absent"]);
+    // Of a commit that touches neither, what it changes is read, and nothing is walked.
+    import(&clone, 530, &[vec![("README", "more\n".to_string())]]);
+    assert_eq!(
+        told()["executed"],
+        json!({"contamination/line": 1, "contamination/stretch": 1})
+    );
+    // One that is in the file of the other patch only walks that, through the last stretch.
+    import(&clone, 531, &[vec![("sum.c", SUM_FIXED.to_string())]]);
+    let fixed = told();
+    assert_eq!(
+        fixed["executed"],
+        json!({"contamination/line": 1, "contamination/stretch": 1, "contamination/leg": 1})
+    );
+    assert_eq!(verdicts(&fixed), ["absent", "present"]);
+    assert_eq!(told()["executed"], json!({}));
+    // Who sees this tip first says the same.
+    let other = Project::empty();
+    fs::write(other.dir.join("bench.jsonl"), lines.join("\n")).unwrap();
+    fs::create_dir(other.dir.join("clones")).unwrap();
+    std::os::unix::fs::symlink(
+        project.dir.join("clones/maker"),
+        other.dir.join("clones/maker"),
+    )
+    .unwrap();
+    let cold = patches(&other, "2020-06", &[]);
+    assert_eq!(cold["executed"]["contamination/leg"], 6);
+    assert_eq!(cold["instances"], fixed["instances"]);
 }
 
 #[test]

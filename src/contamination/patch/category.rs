@@ -154,7 +154,6 @@ mod tests {
     fn line(n: i64) -> Line {
         Line {
             commits: (0..n).map(|t| (t.to_string(), t * 10)).collect(),
-            changes: None,
         }
     }
 

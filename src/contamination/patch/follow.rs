@@ -1,65 +1,20 @@
-//! A site of a patch through a line of commits, from the base forwards to the tip and backwards to
-//! the first commit: where its file is renamed or its function moves to another file, it is followed.
-//! What is unchanged is not read twice.
+//! A site of a patch through a line of commits, backwards from the base to the first commit and, leg by
+//! leg, forwards to the tip: where its file is renamed or its function moves to another file, it is
+//! followed. What is unchanged is not read twice.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::course::Index;
 use super::edit::{Edit, Place, Site};
 use super::measure::{Found, Memory, Seen, find, measure, measure_again};
 use super::source::{Outline, Source, plain_lines};
-use super::walk::{Changes, Head, Step, Trail, Visit, Walk};
+use super::walk::{Head, Leg, Stand, Step, Trail, Visit};
 use crate::lang::SnippetLanguage;
-
-/// The changes of a line, by path.
-pub struct Index {
-    changes: Changes,
-    by_path: HashMap<u32, Vec<usize>>,
-    places: HashMap<String, u32>,
-}
 
 /// A function is looked for in at most so many other files of a commit.
 const MOST_OTHERS: usize = 60;
 /// A function in another file is taken for the one that left, if a block is so much alike.
 const MOVED: f64 = 0.5;
-
-impl Index {
-    /// Reads the changes once.
-    pub fn new(changes: Changes) -> Index {
-        let mut by_path: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (at, steps) in changes.commits.iter().enumerate() {
-            for step in steps {
-                let sides = [&step.from, &step.to].into_iter().flatten();
-                for (path, _) in sides {
-                    let all = by_path.entry(*path).or_default();
-                    if all.last() != Some(&at) {
-                        all.push(at);
-                    }
-                }
-            }
-        }
-        let places = changes.paths.iter().cloned().zip(0..).collect();
-        Index {
-            changes,
-            by_path,
-            places,
-        }
-    }
-
-    /// Positions of the commits that touch a path, rising.
-    fn touching(&self, path: &str) -> &[usize] {
-        let place = self.places.get(path);
-        place.and_then(|p| self.by_path.get(p)).map_or(&[], |v| v)
-    }
-
-    fn path(&self, place: u32) -> &str {
-        &self.changes.paths[place as usize]
-    }
-
-    fn steps(&self, at: usize) -> &[Step] {
-        &self.changes.commits[at]
-    }
-}
 
 /// Gives the bytes of an object; nothing if there are too many.
 pub type Blobs<'a, E> = &'a mut dyn FnMut(&str) -> Result<Option<Arc<[u8]>>, E>;
@@ -67,24 +22,23 @@ pub type Blobs<'a, E> = &'a mut dyn FnMut(&str) -> Result<Option<Arc<[u8]>>, E>;
 /// Gives the functions of an object: of its name, a path at which it is, and its text.
 pub type Outlines<'a> = &'a dyn Fn(&str, &str, &[u8]) -> Outline;
 
-/// Walks a patch through a line. `base` is the position whose tree has the base's code, and `file`
-/// gives the object of a path in that tree.
+/// The first leg of a patch's walk: from the base back to the first commit. `base` is the position whose
+/// tree has the base's code, and `file` gives the object of a path in that tree. Nothing behind the base is
+/// looked at.
 ///
 /// # Errors
 /// What `blobs` and `file` give.
-pub fn walk<E>(
+pub fn start<E>(
     edit: &Edit,
     index: &Index,
     base: usize,
     blobs: Blobs<'_, E>,
     outlines: Outlines<'_>,
     file: &mut dyn FnMut(&str) -> Result<Option<String>, E>,
-) -> Result<Walk, E> {
-    let mut walk = Walk {
-        base,
-        left_out: edit.left_out.clone(),
-        ..Walk::default()
-    };
+) -> Result<Leg, E> {
+    let mut leg = Leg::default();
+    leg.walk.base = base;
+    leg.walk.left_out = edit.left_out.clone();
     for site in &edit.sites {
         let path = site
             .from
@@ -92,24 +46,75 @@ pub fn walk<E>(
             .or_else(|| site.to.clone())
             .unwrap_or_default();
         let object = file(&path)?;
-        let mut follower = Follower {
-            site,
-            index,
-            blobs: &mut *blobs,
-            outlines,
-            touching: 0,
-            known: None,
-            gone: false,
-            memory: Memory::default(),
+        let mut follower = Follower::new(site, index, &mut *blobs, outlines);
+        let at_base = match object {
+            Some(object) => follower.look(&path, &object)?,
+            None => nowhere(path),
         };
-        let visits = follower.both_ways(base, path, object)?;
-        walk.touching = walk.touching.max(follower.touching);
-        walk.trails.push(Trail {
+        let mut end = Stand {
+            path: at_base.path.clone(),
+            seen: at_base.seen.clone(),
+            gone: false,
+            touching: 0,
+        };
+        let mut visits = Vec::new();
+        follower.backwards(base, at_base, &mut visits)?;
+        visits.reverse();
+        end.touching = follower.touching;
+        leg.push(site, visits, end);
+    }
+    Ok(leg)
+}
+
+/// A further leg, from where another one has come to, at `from`, to a commit towards the tip. What it gives
+/// rests on these commits, the edit and `ends` alone, not on what else was walked before or what comes
+/// behind.
+///
+/// # Errors
+/// What `blobs` gives.
+pub fn further<E>(
+    edit: &Edit,
+    index: &Index,
+    before: &Leg,
+    (from, to): (usize, usize),
+    blobs: Blobs<'_, E>,
+    outlines: Outlines<'_>,
+) -> Result<Leg, E> {
+    let mut leg = Leg::default();
+    leg.walk.base = before.walk.base;
+    for (site, end) in edit.sites.iter().zip(&before.ends) {
+        let mut follower = Follower::new(site, index, &mut *blobs, outlines);
+        follower.gone = end.gone;
+        follower.touching = end.touching;
+        let start = Spot {
+            path: end.path.clone(),
+            object: String::new(),
+            seen: end.seen.clone(),
+        };
+        let mut visits = Vec::new();
+        let last = follower.forwards(from, to, start, &mut visits)?;
+        let end = Stand {
+            path: last.path,
+            seen: last.seen,
+            gone: follower.gone,
+            touching: follower.touching,
+        };
+        leg.push(site, visits, end);
+    }
+    Ok(leg)
+}
+
+impl Leg {
+    fn push(&mut self, site: &Site, visits: Vec<Visit>, end: Stand) {
+        let mut trail = Trail {
             head: Head::of(site),
             visits,
-        });
+        };
+        trail.settle();
+        self.walk.trails.push(trail);
+        self.walk.touching = self.walk.touching.max(end.touching);
+        self.ends.push(end);
     }
-    Ok(walk)
 }
 
 struct Follower<'a, E> {
@@ -133,39 +138,37 @@ struct Spot {
     seen: Seen,
 }
 
-impl<E> Follower<'_, E> {
-    fn both_ways(
-        &mut self,
-        base: usize,
-        path: String,
-        object: Option<String>,
-    ) -> Result<Vec<Visit>, E> {
-        let at_base = match object {
-            Some(object) => self.look(&path, &object)?,
-            None => nowhere(path),
-        };
-        let mut back = Vec::new();
-        let (start, first) = (Spot::again(&at_base), at_base);
-        self.backwards(base, first, &mut back)?;
-        back.reverse();
-        let mut visits = back;
-        self.known = None;
-        self.gone = false;
-        self.forwards(base, start, &mut visits)?;
-        // What looks the same again is one visit.
-        visits.dedup_by(|next, last| {
-            next.seen == last.seen && next.path == last.path && next.seen.found != Found::NoFile
-                || next.seen.found == Found::NoFile && last.seen.found == Found::NoFile
-        });
-        Ok(visits)
+impl<'a, E> Follower<'a, E> {
+    fn new(
+        site: &'a Site,
+        index: &'a Index,
+        blobs: Blobs<'a, E>,
+        outlines: Outlines<'a>,
+    ) -> Follower<'a, E> {
+        Follower {
+            site,
+            index,
+            blobs,
+            outlines,
+            touching: 0,
+            known: None,
+            gone: false,
+            memory: Memory::default(),
+        }
     }
 
-    fn forwards(&mut self, base: usize, start: Spot, visits: &mut Vec<Visit>) -> Result<(), E> {
-        let (mut at, mut spot) = (base, start);
+    /// Visits behind `from` up to `to`, and where it is then.
+    fn forwards(
+        &mut self,
+        from: usize,
+        to: usize,
+        start: Spot,
+        visits: &mut Vec<Visit>,
+    ) -> Result<Spot, E> {
+        let (mut at, mut spot) = (from, start);
         loop {
-            let touching = self.index.touching(&spot.path);
-            let Some(&next) = touching.get(touching.partition_point(|t| *t <= at)) else {
-                return Ok(());
+            let Some(next) = self.index.next(&spot.path, at, to) else {
+                return Ok(spot);
             };
             at = next;
             self.touching += 1;
@@ -174,7 +177,7 @@ impl<E> Follower<'_, E> {
             let there = !matches!(spot.seen.found, Found::Gone | Found::NoFile);
             let mut new = match to {
                 Some((path, object)) => {
-                    let path = self.index.path(path).to_string();
+                    let path = self.index.path(at, path).to_string();
                     self.look(&path, &object)?
                 }
                 None => nowhere(spot.path.clone()),
@@ -191,9 +194,7 @@ impl<E> Follower<'_, E> {
     fn backwards(&mut self, base: usize, start: Spot, visits: &mut Vec<Visit>) -> Result<(), E> {
         let (mut until, mut spot) = (base + 1, start);
         loop {
-            let touching = self.index.touching(&spot.path);
-            let before = touching.partition_point(|t| *t < until);
-            let Some(at) = before.checked_sub(1).map(|i| touching[i]) else {
+            let Some(at) = self.index.previous(&spot.path, until) else {
                 visits.push(spot.visit(0));
                 return Ok(());
             };
@@ -205,7 +206,7 @@ impl<E> Follower<'_, E> {
             let there = !matches!(spot.seen.found, Found::Gone | Found::NoFile);
             let mut old = match from {
                 Some((path, object)) => {
-                    let path = self.index.path(path).to_string();
+                    let path = self.index.path(at, path).to_string();
                     self.look(&path, &object)?
                 }
                 None => nowhere(spot.path.clone()),
@@ -287,7 +288,7 @@ impl<E> Follower<'_, E> {
             let Some((place, object)) = side else {
                 continue;
             };
-            let other = self.index.path(*place).to_string();
+            let other = self.index.path(at, *place).to_string();
             let same = SnippetLanguage::of_path(&other).map(SnippetLanguage::group) == language;
             if other == *path || !same || left == 0 {
                 continue;
@@ -322,14 +323,6 @@ impl<E> Follower<'_, E> {
 }
 
 impl Spot {
-    fn again(spot: &Spot) -> Spot {
-        Spot {
-            path: spot.path.clone(),
-            object: spot.object.clone(),
-            seen: spot.seen.clone(),
-        }
-    }
-
     fn visit(&self, at: usize) -> Visit {
         Visit {
             at,
@@ -368,8 +361,10 @@ fn nowhere(path: String) -> Spot {
 
 /// What a commit does to a path: seen from after it, or from before it.
 fn step_of<'a>(index: &'a Index, at: usize, path: &str, after: bool) -> Option<&'a Step> {
-    let is =
-        |side: &Option<(u32, String)>| side.as_ref().is_some_and(|(p, _)| index.path(*p) == path);
+    let is = |side: &Option<(u32, String)>| {
+        side.as_ref()
+            .is_some_and(|(p, _)| index.path(at, *p) == path)
+    };
     let steps = index.steps(at).iter();
     let own = |step: &&Step| match after {
         true => is(&step.to),
@@ -433,11 +428,15 @@ mod tests {
     use std::collections::BTreeMap;
     use std::convert::Infallible;
 
+    use proptest::prelude::*;
+
     use super::super::category::stays;
+    use super::super::course::{Stretch, stretches};
     use super::super::decide::Thresholds;
     use super::super::diff::read;
     use super::super::edit::edit;
     use super::super::source::outline;
+    use super::super::walk::{Changes, Walk};
     use super::*;
 
     const BUGGY: &str =
@@ -452,8 +451,8 @@ mod tests {
 
     type Tree = BTreeMap<&'static str, String>;
 
-    /// The line whose commits have these trees. Renames are files of the same text.
-    fn walked(trees: &[Tree], base: usize) -> Walk {
+    /// What the commits of a line change that have these trees. Renames are files of the same text.
+    fn changes(trees: &[Tree]) -> Changes {
         let mut paths: Vec<String> = Vec::new();
         let mut place = |path: &str| {
             let known = paths.iter().position(|p| p == path);
@@ -493,13 +492,66 @@ mod tests {
             }
             commits.push(steps);
         }
-        let index = Index::new(Changes { paths, commits });
+        Changes { paths, commits }
+    }
+
+    fn index(trees: &[Tree], length: usize) -> Index {
+        let Changes { paths, commits } = changes(trees);
+        let stretch = |range: std::ops::Range<usize>| {
+            let (first, paths) = (range.start, paths.clone());
+            let commits = commits[range].to_vec();
+            Arc::new(Stretch::new(first, Changes { paths, commits }))
+        };
+        Index::new(
+            stretches(trees.len(), length).map(stretch).collect(),
+            length,
+        )
+    }
+
+    fn edit_of(trees: &[Tree], base: usize) -> Edit {
         let diff = read(PATCH.as_bytes());
-        let edit = edit(&diff, |path| Some(trees[base][path].clone().into_bytes())).unwrap();
+        edit(&diff, |path| Some(trees[base][path].clone().into_bytes())).unwrap()
+    }
+
+    /// The legs that were walked before, by what they rest on, and how often one was walked.
+    #[derive(Default)]
+    struct Legs(BTreeMap<String, Leg>, usize);
+
+    /// The walk of the patch through the line, in stretches of this length; of `legs` what rests on the same
+    /// is taken.
+    fn walked_in(trees: &[Tree], base: usize, length: usize, legs: &mut Legs) -> Walk {
+        let index = index(trees, length);
+        let edit = edit_of(trees, base);
         let mut blobs = |object: &str| Ok::<_, Infallible>(Some(Arc::from(object.as_bytes())));
-        let mut file = |path: &str| Ok(trees[base].get(path).cloned());
         let outlines = |_: &str, path: &str, text: &[u8]| outline(path, text);
-        walk(&edit, &index, base, &mut blobs, &outlines, &mut file).unwrap()
+        let mut known = |key: String, leg: &mut dyn FnMut() -> Leg| {
+            let Legs(all, walked) = &mut *legs;
+            let new = || {
+                *walked += 1;
+                leg()
+            };
+            all.entry(key).or_insert_with(new).clone()
+        };
+        let mut leg = known(format!("{:?}", &trees[..=base]), &mut || {
+            let mut file = |path: &str| Ok(trees[base].get(path).cloned());
+            start(&edit, &index, base, &mut blobs, &outlines, &mut file).unwrap()
+        });
+        let mut walk = leg.walk.clone();
+        let mut from = base;
+        while let Some(to) = index.further(&leg.ends, from) {
+            // What a job's key has: what it goes on from, and the commit, which stands for all before it.
+            let key = format!("{:?} {from} {:?}", leg.encode(), &trees[..=to]);
+            leg = known(key, &mut || {
+                further(&edit, &index, &leg, (from, to), &mut blobs, &outlines).unwrap()
+            });
+            walk.extend(&leg.walk);
+            from = to;
+        }
+        walk
+    }
+
+    fn walked(trees: &[Tree], base: usize) -> Walk {
+        walked_in(trees, base, 256, &mut Legs::default())
     }
 
     fn there(trees: &[Tree], base: usize) -> Vec<(usize, Option<usize>)> {
@@ -593,5 +645,83 @@ mod tests {
         let text = &lower[last.regions[1].clone()];
         assert_eq!(last.line, 3);
         assert!(text.starts_with("int get") && text.ends_with('}'), "{text}");
+    }
+
+    /// Histories of two files whose texts come and go, with and without the fix, move and are renamed.
+    fn histories() -> impl Strategy<Value = (Vec<Tree>, usize)> {
+        let texts = || {
+            let fix = fixed();
+            prop::sample::select(vec![
+                String::new(),
+                BUGGY.to_string(),
+                format!("{BUGGY}{OTHER}"),
+                fix.clone(),
+                format!("{fix}{OTHER}"),
+                format!("int x;\n{fix}{OTHER}"),
+                fix.replace("return -1", "return 0"),
+                fix.replace("get", "fetch"),
+                BUGGY.replace("found", "value"),
+                OTHER.to_string(),
+                "int x;\n".to_string(),
+                "int y;\n".to_string(),
+            ])
+        };
+        let tree = (texts(), texts(), texts()).prop_map(|(a, b, c)| {
+            let files = [("a.c", a), ("b.c", b), ("c.c", c)].into_iter();
+            files.filter(|(_, text)| !text.is_empty()).collect::<Tree>()
+        });
+        (prop::collection::vec(tree, 2..14), 0_usize..14).prop_map(|(mut trees, base)| {
+            let base = base % trees.len();
+            let text = format!("{BUGGY}{OTHER}");
+            trees[base].insert("a.c", text);
+            (trees, base)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// A history that grows commit by commit is walked as if it had always been there, and where the
+        /// stretches are cut makes no difference to what is seen.
+        #[test]
+        fn a_walk_in_steps_is_the_walk_at_once((trees, base) in histories(), length in 1_usize..6) {
+            let mut legs = Legs::default();
+            for tip in base..trees.len() {
+                let trees = &trees[..=tip];
+                let steps = walked_in(trees, base, length, &mut legs);
+                let before = legs.1;
+                prop_assert_eq!(&walked_in(trees, base, length, &mut legs), &steps);
+                prop_assert_eq!(legs.1, before, "the same tip walks nothing");
+                let cold = walked_in(trees, base, length, &mut Legs::default());
+                prop_assert_eq!(steps.encode(), cold.encode());
+                prop_assert_eq!(&steps, &walked(trees, base), "{}", length);
+            }
+        }
+    }
+
+    #[test]
+    fn commits_beside_a_patch_walk_nothing_and_others_only_the_last_leg() {
+        let (old, new) = (format!("{BUGGY}{OTHER}"), format!("{}{OTHER}", fixed()));
+        let mut trees = vec![tree(&[("a.c", &old)])];
+        trees.extend((0..9).map(|n| tree(&[("a.c", &format!("{old}int x{n};\n"))])));
+        let mut legs = Legs::default();
+        let mut walks = |trees: &[Tree]| {
+            let before = legs.1;
+            let walk = walked_in(trees, 0, 4, &mut legs);
+            (legs.1 - before, walk)
+        };
+        // Back to the first commit, and one leg for each stretch: 1 to 3, 4 to 7, 8 and 9.
+        assert_eq!(walks(&trees).0, 4);
+        let mut beside = trees.last().unwrap().clone();
+        beside.insert("b.c", "int y;\n".into());
+        trees.push(beside);
+        assert_eq!(walks(&trees).0, 0);
+        let mut fix = trees.last().unwrap().clone();
+        fix.insert("a.c", new);
+        trees.push(fix);
+        let (n, walk) = walks(&trees);
+        assert_eq!(n, 1);
+        let stays = stays(&walk.states(&Thresholds::default()));
+        assert_eq!(stays.iter().map(|s| s.from).collect::<Vec<_>>(), [11]);
     }
 }

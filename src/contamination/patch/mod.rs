@@ -5,6 +5,7 @@ pub mod align;
 pub mod benchmark;
 pub mod calibrate;
 pub mod category;
+pub mod course;
 pub mod decide;
 pub mod diff;
 pub mod edit;

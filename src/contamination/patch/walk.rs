@@ -9,18 +9,15 @@ use super::decide::{Decision, Thresholds, least, site};
 use super::diff::LeftOut;
 use super::edit::{Place, Site};
 use super::measure::{Found, Seen};
-use crate::digest::Digest;
 
 /// The first-parent commits of a branch, the oldest first. Positions are places in this list.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Line {
     /// Ids, and when each was committed, in seconds since 1970.
     pub commits: Vec<(String, i64)>,
-    /// What each changes: the digest of an encoded [`Changes`].
-    pub changes: Option<Digest>,
 }
 
-/// What the commits of a [`Line`] change, in its order.
+/// What commits in a row of a [`Line`] change, in its order.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Changes {
     /// Paths, each once.
@@ -73,6 +70,33 @@ impl Changes {
     /// Other bytes.
     pub fn decode(bytes: &[u8]) -> Result<Changes, postcard::Error> {
         postcard::from_bytes(bytes)
+    }
+}
+
+/// Where the base of a patch is in a line, if it is none of its commits by its whole id.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// The repository does not have it.
+    Gone,
+    /// It has nothing in common with the line.
+    Apart,
+    /// It is this commit, or was brought in by it, or branched from it.
+    At(String),
+}
+
+impl Join {
+    /// The stored form.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("texts are JSON")
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// Other bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Join, serde_json::Error> {
+        serde_json::from_slice(bytes)
     }
 }
 
@@ -183,6 +207,53 @@ pub struct Visit {
     pub seen: Seen,
 }
 
+/// One leg of a walk: from the base back to the first commit, or from where another leg ended towards the
+/// tip.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Leg {
+    /// What was seen on it.
+    pub walk: Walk,
+    /// How each site stands at its end: all that the next one goes on from.
+    pub ends: Vec<Stand>,
+}
+
+/// How a site stands after a commit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Stand {
+    /// The file there; where there is none, the one that it was.
+    pub path: String,
+    /// What was seen last.
+    pub seen: Seen,
+    /// Whether the function was not in the text that was looked at last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
+    /// Commits up to here that touch its file.
+    pub touching: usize,
+}
+
+impl Leg {
+    /// A walk that could not begin.
+    pub fn failed(walk: Walk) -> Leg {
+        Leg {
+            walk,
+            ends: Vec::new(),
+        }
+    }
+
+    /// The stored form.
+    pub fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("texts and numbers are JSON")
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// Other bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Leg, serde_json::Error> {
+        serde_json::from_slice(bytes)
+    }
+}
+
 /// What a patch is from a position on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct State {
@@ -190,6 +261,32 @@ pub struct State {
     pub at: usize,
     /// Of the hunk that is least there.
     pub decision: Decision,
+}
+
+impl Trail {
+    /// What looks the same again is one visit.
+    pub fn settle(&mut self) {
+        self.visits.dedup_by(|next, last| {
+            next.seen == last.seen && next.path == last.path && next.seen.found != Found::NoFile
+                || next.seen.found == Found::NoFile && last.seen.found == Found::NoFile
+        });
+    }
+}
+
+#[cfg(test)]
+impl Stand {
+    /// One that has seen nothing of a file.
+    pub fn at(path: &str) -> Stand {
+        Stand {
+            path: path.to_string(),
+            seen: Seen {
+                found: Found::NoFile,
+                blocks: Vec::new(),
+            },
+            gone: false,
+            touching: 0,
+        }
+    }
 }
 
 impl Walk {
@@ -212,6 +309,15 @@ impl Walk {
     /// Other bytes.
     pub fn decode(bytes: &[u8]) -> Result<Walk, serde_json::Error> {
         serde_json::from_slice(bytes)
+    }
+
+    /// Goes on with what was seen on a further leg.
+    pub fn extend(&mut self, further: &Walk) {
+        for (trail, more) in self.trails.iter_mut().zip(&further.trails) {
+            trail.visits.extend_from_slice(&more.visits);
+            trail.settle();
+        }
+        self.touching = self.touching.max(further.touching);
     }
 
     /// What the patch is, by rising position: each holds until the next one; the first is at 0.
@@ -258,7 +364,6 @@ mod tests {
     fn a_snapshot_is_the_last_commit_until_then() {
         let line = Line {
             commits: [10, 30, 20, 40].map(|t| (t.to_string(), t)).to_vec(),
-            changes: None,
         };
         assert_eq!(line.snapshot(9), None);
         assert_eq!(line.snapshot(10), Some(0));
