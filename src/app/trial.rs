@@ -13,6 +13,7 @@ use super::patches::{Found, Lookup, known};
 use super::{App, AppError, Checked, Options};
 use crate::cancel::Cancel;
 use crate::contamination::patch::benchmark::{Benchmark, Instance};
+use crate::contamination::patch::diff::is_inside;
 use crate::contamination::patch::splice::Files;
 use crate::contamination::patch::verdict::{TESTED, Told, Verdict};
 use crate::engine::{EngineDb, Observer};
@@ -33,7 +34,7 @@ pub struct Environments {
 struct Environment {
     /// As the benchmark calls the repository.
     repository: String,
-    /// A subject's manifest; its source does not count.
+    /// A subject's manifest; of its source only `submodules` counts.
     manifest: PathBuf,
 }
 
@@ -232,22 +233,33 @@ impl Trial<'_> {
         let scratch = tempfile::tempdir_in(&work)
             .map_err(|e| AppError::Environment(format!("{}: {e}", work.display())))?;
         let place = std::path::absolute(self.place).unwrap_or_else(|_| self.place.to_path_buf());
+        let outside = |path: &str| format!("{path} leads out of the project");
+        if let Some(path) = files.keys().find(|path| !is_inside(path)) {
+            return Ok(Err(outside(path)));
+        }
         // The base as it is, and then as a folder with the files in it.
-        let origin: toml::Table = [
+        let mut origin: toml::Table = [
             ("git", place.display().to_string()),
             ("revision", base.to_string()),
         ]
         .into_iter()
         .map(|(key, text)| (key.to_string(), toml::Value::String(text)))
         .collect();
+        if let Some(without) = self
+            .manifest()?
+            .get("source")
+            .and_then(|s| s.get(SUBMODULES))
+        {
+            origin.insert(SUBMODULES.into(), without.clone());
+        }
         let tree = scratch.path().join("tree");
         {
             let manifest = self.with_source(scratch.path(), "base.toml", origin)?;
             let app = self.app(&manifest)?;
             app.fetch(self.options, &tree, cancel, observer)?;
         }
-        if let Some(path) = files.keys().find(|path| !is_inside(path)) {
-            return Ok(Err(format!("{path} leads out of the project")));
+        if let Some(path) = files.keys().find(|path| through_link(&tree, path)) {
+            return Ok(Err(outside(path)));
         }
         for (path, bytes) in files {
             write(&tree, path, bytes.as_deref())
@@ -284,6 +296,14 @@ impl Trial<'_> {
         })
     }
 
+    fn manifest(&self) -> Result<toml::Table, AppError> {
+        let wrong = |e: &dyn std::fmt::Display| {
+            AppError::Input(format!("{}: {e}", self.manifest.display()))
+        };
+        let text = std::fs::read_to_string(self.manifest).map_err(|e| wrong(&e))?;
+        toml::from_str(&text).map_err(|e| wrong(&e))
+    }
+
     /// The manifest with another source.
     fn with_source(
         &self,
@@ -291,13 +311,10 @@ impl Trial<'_> {
         name: &str,
         source: toml::Table,
     ) -> Result<PathBuf, AppError> {
-        let wrong = |e: &dyn std::fmt::Display| {
-            AppError::Input(format!("{}: {e}", self.manifest.display()))
-        };
-        let text = std::fs::read_to_string(self.manifest).map_err(|e| wrong(&e))?;
-        let mut manifest: toml::Table = toml::from_str(&text).map_err(|e| wrong(&e))?;
+        let mut manifest = self.manifest()?;
         manifest.insert("source".into(), toml::Value::Table(source));
-        let text = toml::to_string(&manifest).map_err(|e| wrong(&e))?;
+        let text = toml::to_string(&manifest)
+            .map_err(|e| AppError::Input(format!("{}: {e}", self.manifest.display())))?;
         let path = folder.join(name);
         std::fs::write(&path, text)
             .map_err(|e| AppError::Environment(format!("{}: {e}", path.display())))?;
@@ -305,9 +322,16 @@ impl Trial<'_> {
     }
 }
 
-fn is_inside(path: &str) -> bool {
-    let mut parts = Path::new(path).components();
-    parts.all(|part| matches!(part, std::path::Component::Normal(_)))
+/// The one thing in the source of an environment's manifest that counts: whether it builds without them.
+const SUBMODULES: &str = "submodules";
+
+/// Whether a path of the project is, or goes through, a symbolic link, which can lead anywhere.
+fn through_link(tree: &Path, path: &str) -> bool {
+    let mut at = tree.to_path_buf();
+    path.split('/').any(|part| {
+        at.push(part);
+        at.is_symlink()
+    })
 }
 
 fn write(tree: &Path, path: &str, bytes: Option<&[u8]>) -> std::io::Result<()> {

@@ -358,6 +358,9 @@ fn fitted(
     if diff.files.is_empty() && diff.left_out.is_empty() {
         return Ok(Err(Walk::failed(Problem::NoHunks, "")));
     }
+    if let Some(path) = diff.outside() {
+        return Ok(Err(Walk::failed(Problem::Outside, path)));
+    }
     let Some(id) = history.id(base)? else {
         return Ok(Err(Walk::failed(Problem::BaseGone, base)));
     };

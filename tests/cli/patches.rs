@@ -659,3 +659,94 @@ fn tests_decide_where_code_says_nothing_if_the_patch_itself_passes_them() {
     // An environment that does not know the benchmark's tests decides nothing.
     assert_eq!(of(&after, "strange")["by"], "code");
 }
+
+#[test]
+fn a_patch_that_leads_out_of_the_project_is_refused_and_writes_nothing_there() {
+    let project = Project::empty();
+    let clone = project.dir.join("clones/maker/lib");
+    let victim = project.dir.join("victim");
+    fs::create_dir_all(&clone).unwrap();
+    fs::create_dir_all(&victim).unwrap();
+    git(&clone, "2020-01-01", &["init", "-q", "-b", "main"]);
+    fs::write(clone.join("lib.c"), format!("{HEAD}{GET}{SUM_FIXED}")).unwrap();
+    fs::write(clone.join("test.c"), TEST).unwrap();
+    fs::write(clone.join("Makefile"), MAKEFILE).unwrap();
+    fs::create_dir(clone.join("kept")).unwrap();
+    fs::write(clone.join("kept/x.txt"), "x\n").unwrap();
+    std::os::unix::fs::symlink("kept", clone.join("link")).unwrap();
+    git(&clone, "2020-01-01", &["add", "-A"]);
+    git(&clone, "2020-01-01", &["commit", "-q", "-m", "x"]);
+    let base = git(&clone, "2020-01-01", &["rev-parse", "HEAD"]);
+    let base = base.trim();
+    let made = |path: &str| {
+        format!(
+            "--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,3 @@\n+int made(void)\n+{{\n+    return 1; }}\n"
+        )
+    };
+    let absolute = victim.join("x.c").display().to_string();
+    let good = "--- a/lib.c\n+++ b/lib.c\n@@ -3,4 +3,6 @@\n int get(const int *v, int n, int i)\n {\n+    if (i < 0 || i >= n)\n+        return -1;\n     int found = v[i];\n     return found;\n";
+    let row = |id: &str, patch: &str, tests: &str| {
+        let mut one = row(id, base, patch);
+        one["test_patch"] = tests.into();
+        one
+    };
+    let rows = [
+        row("up", &made("../../x.c"), ""),
+        row("within", &made("kept/../../x.c"), ""),
+        row("absolute", &made(&absolute), ""),
+        row("link", &made("link/x.c"), ""),
+        row("tests", good, &made("../../x.c")),
+        row("tests-absolute", good, &made(&absolute)),
+        row("tests-link", good, &made("link/x.c")),
+    ];
+    let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+    fs::write(project.dir.join("bench.jsonl"), lines.join("\n")).unwrap();
+    project.write("lib.toml", MANIFEST);
+    project.write(
+        "environments.toml",
+        "[[environment]]\nrepository = \"maker/lib\"\nmanifest = \"lib.toml\"\n",
+    );
+    let path = |name: &str| project.dir.join(name).display().to_string();
+    let args = [
+        "contamination",
+        "patches",
+        &path("bench.jsonl"),
+        "--repositories",
+        &path("clones"),
+        "--cutoff",
+        "2020-06",
+        "--environments",
+        &path("environments.toml"),
+        "--test-all",
+        "--quiet",
+        "--format",
+        "json",
+    ];
+    let ended = project.run(args).ok();
+    let told = ended.json();
+    for id in ["up", "within", "absolute"] {
+        let one = of(&told, id);
+        assert_eq!(
+            (&one["verdict"], &one["problem"]),
+            (&json!("unknown"), &json!("outside")),
+            "{one}"
+        );
+    }
+    assert_eq!(
+        told["problems"],
+        json!({"a path of the patch leads out of the project": 3})
+    );
+    for id in ["link", "tests", "tests-absolute", "tests-link"] {
+        assert_eq!(of(&told, id)["by"], "code");
+    }
+    ended.says(&[
+        "tests decided 0 instances",
+        "1  not: with the patch itself, ../../x.c leads out of the project",
+        &format!("1  not: with the patch itself, {absolute} leads out of the project"),
+        "2  not: with the patch itself, link/x.c leads out of the project",
+    ]);
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+    let made = |entry: &walkdir::DirEntry| entry.file_name() == "x.c";
+    let all = walkdir::WalkDir::new(&project.dir).into_iter();
+    assert!(!all.flatten().any(|entry| made(&entry)));
+}

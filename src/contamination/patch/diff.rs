@@ -17,6 +17,23 @@ pub struct Diff {
     pub crlf: bool,
 }
 
+impl Diff {
+    /// A path that is none of a file in a project, if there is one.
+    pub fn outside(&self) -> Option<&str> {
+        let files = self.files.iter();
+        let paths = files.flat_map(|f| [f.before.as_deref(), f.after.as_deref()]);
+        let left_out = self.left_out.iter().map(|(path, _)| Some(&**path));
+        let mut paths = paths.chain(left_out).flatten();
+        paths.find(|path| !is_inside(path))
+    }
+}
+
+/// Whether a path is one of a file in a project: relative, with names between its slashes.
+pub fn is_inside(path: &str) -> bool {
+    let is_name = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    path.split('/').all(is_name)
+}
+
 /// Why a file or a hunk of a patch is not compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -120,6 +120,8 @@ pub enum Problem {
     NothingCompared,
     /// No commit is as old as the cutoff.
     NoSnapshot,
+    /// A path of the patch leads out of the project.
+    Outside,
 }
 
 impl Problem {
@@ -134,6 +136,7 @@ impl Problem {
             Problem::NoHunks => "the patch has no hunk",
             Problem::NothingCompared => "nothing of the patch can be compared",
             Problem::NoSnapshot => "no commit is as old as the cutoff",
+            Problem::Outside => "a path of the patch leads out of the project",
         }
     }
 }
