@@ -1,6 +1,7 @@
 //! Where comparing code leaves open whether a patch was there, its tests decide: the snapshot's code goes
 //! into the base of the instance, the benchmark's tests are added, and the project is built and tested
-//! in the sandbox as any subject is. Only where that works for the patch itself is anything believed.
+//! in the sandbox as any subject is. Only where that works for the patch itself is anything believed, and
+//! that the patch was there only where its tests do not pass without it.
 #![allow(clippy::disallowed_methods, reason = "an impure room")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,9 +174,9 @@ impl Trial<'_> {
         let Some(put) = put else {
             return Ok(Err("the patch does not fit".into()));
         };
-        let (snapshot, patched) = match (put.snapshot, put.patched) {
-            (Ok(snapshot), Ok(patched)) => (snapshot, patched),
-            (Err(why), _) | (_, Err(why)) => return Ok(Err(why)),
+        let (snapshot, patched, unpatched) = match (put.snapshot, put.patched, put.unpatched) {
+            (Ok(snapshot), Ok(patched), Ok(unpatched)) => (snapshot, patched, unpatched),
+            (Err(why), _, _) | (_, Err(why), _) | (_, _, Err(why)) => return Ok(Err(why)),
         };
         let wanted = |tests: &[String]| -> BTreeSet<String> { tests.iter().cloned().collect() };
         let (cured, kept) = (
@@ -212,10 +213,21 @@ impl Trial<'_> {
             cured.len(),
             kept.len()
         );
-        Ok(match (fixed == cured.len(), whole == kept.len()) {
-            (true, true) => Ok((Verdict::Present, counts)),
-            (false, _) => Ok((Verdict::Absent, counts)),
-            (true, false) => Err("the patch's tests pass, but others do not".into()),
+        match (fixed == cured.len(), whole == kept.len()) {
+            (false, _) => return Ok(Ok((Verdict::Absent, counts))),
+            (true, false) => return Ok(Err("the patch's tests pass, but others do not".into())),
+            (true, true) => {}
+        }
+        // Tests that pass whatever the code is say nothing. Where they do not even build, they fail.
+        let bare = match self.tested(&put.base, &unpatched, cancel, observer)? {
+            Ok(outcomes) => cured.iter().find(|t| outcomes.of(t) == Some(true)).cloned(),
+            Err(_) => None,
+        };
+        Ok(match bare {
+            Some(test) => Err(format!(
+                "without the patch, the benchmark's test `{test}` passes, too"
+            )),
+            None => Ok((Verdict::Present, counts)),
         })
     }
 

@@ -473,6 +473,8 @@ pub struct Trial {
     pub snapshot: Result<Files, String>,
     /// With the patch.
     pub patched: Result<Files, String>,
+    /// With its tests alone.
+    pub unpatched: Result<Files, String>,
 }
 
 /// Puts together what the tests of an instance are run on. `at` is the snapshot's position in the line of
@@ -506,14 +508,17 @@ pub fn trial(
         applied(&mut history, &fitted, file, &mut patched)?;
     }
     let mut snapshot = spliced.map_err(|why| why.words());
+    let mut unpatched = Ok(Files::new());
     for file in &diff::read(&instance.test_patch).files {
-        applied(&mut history, &fitted, file, &mut snapshot)?;
-        applied(&mut history, &fitted, file, &mut patched)?;
+        for files in [&mut snapshot, &mut patched, &mut unpatched] {
+            applied(&mut history, &fitted, file, files)?;
+        }
     }
     Ok(Some(Trial {
         base: fitted.id,
         snapshot,
         patched,
+        unpatched,
     }))
 }
 

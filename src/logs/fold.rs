@@ -301,7 +301,7 @@ impl Baseline {
     /// The fewest runs a baseline is made of.
     pub const MIN_RUNS: usize = 3;
 
-    /// Whether the case that goes by one of these names passed in every run; nothing if there is none.
+    /// Whether all cases that go by one of these names passed in every run; nothing if there is none.
     pub fn passed(&self, names: &[&str]) -> Option<bool> {
         let is_it = |case: &Case| names.iter().any(|name| case.is_called(name));
         let not_passed = [&self.failing, &self.flaky, &self.skipped];

@@ -193,3 +193,22 @@ proptest! {
         prop_assert!(with <= honest);
     }
 }
+
+#[test]
+fn a_name_without_a_number_passed_if_all_cases_that_have_it_did() {
+    let run = (reports("+a +b -a +c +c"), Ended::Exit(1));
+    let baseline = Baseline::from_runs(&[run.clone(), run.clone(), run]).unwrap();
+    let passed = |name| baseline.passed(&[name]);
+    assert_eq!(
+        ["a", "a#1", "a#2", "b", "c", "c#2", "d"].map(passed),
+        [
+            Some(false),
+            None,
+            Some(false),
+            Some(true),
+            Some(true),
+            Some(true),
+            None
+        ]
+    );
+}

@@ -619,6 +619,8 @@ fn tests_decide_where_code_says_nothing_if_the_patch_itself_passes_them() {
     let rows = [
         instance("both", "get outside", "unit/get inside"),
         instance("strange", "no such test", "get inside"),
+        // Passes without the patch, too.
+        instance("idle", "get inside", "get inside"),
     ];
     let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
     fs::write(project.dir.join("bench.jsonl"), lines.join("\n")).unwrap();
@@ -656,8 +658,11 @@ fn tests_decide_where_code_says_nothing_if_the_patch_itself_passes_them() {
         (&json!("absent"), &json!("tests")),
         "{both:#}"
     );
-    // An environment that does not know the benchmark's tests decides nothing.
-    assert_eq!(of(&after, "strange")["by"], "code");
+    // An environment that does not know the benchmark's tests decides nothing, nor do tests that the code
+    // without the patch passes.
+    for open in ["strange", "idle"] {
+        assert_eq!(of(&after, open)["by"], "code");
+    }
 }
 
 #[test]
