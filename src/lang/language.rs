@@ -3,13 +3,16 @@
 //! every key whose output they decide. This file never reads them from disk.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tree_sitter::{Parser, Query, Tree};
 
 use super::facts::LanguageId;
 use crate::digest::Digest;
+
+/// More than a project has; the oldest goes first.
+const MOST_KNOWN: usize = 16;
 
 /// A language this room can work on: a name, a grammar and its compiled queries. Cheap to clone.
 #[derive(Clone)]
@@ -34,6 +37,19 @@ impl QueryTexts {
     pub fn of(language: LanguageId) -> Self {
         let [functions, edits] = language.facts().queries.map(str::to_string);
         QueryTexts { functions, edits }
+    }
+
+    fn digest(&self, language: LanguageId) -> Digest {
+        // In messages and in the digest it is the folder that names the language.
+        let name = language.facts().folder;
+        let mut hasher = blake3::Hasher::new_derive_key("everbench lang queries v1");
+        for (stem, text) in [("functions", &self.functions), ("edits", &self.edits)] {
+            for part in [name, stem, text.as_str()] {
+                hasher.update(&(part.len() as u64).to_le_bytes());
+                hasher.update(part.as_bytes());
+            }
+        }
+        Digest(*hasher.finalize().as_bytes())
     }
 }
 
@@ -159,7 +175,23 @@ impl Language {
     /// # Errors
     /// [`QueryFault`] says which file is wrong, and where.
     pub fn new(id: LanguageId, texts: &QueryTexts) -> Result<Self, QueryFault> {
-        // In messages and in the digest it is the folder that names the language.
+        // To compile a query costs more than to run it over most files, and jobs ask one by one.
+        static KNOWN: Mutex<Vec<Language>> = Mutex::new(Vec::new());
+        let digest = texts.digest(id);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |l: &&Language| l.id == id && l.queries.digest == digest;
+        if let Some(language) = known.iter().find(same) {
+            return Ok(language.clone());
+        }
+        let language = Language::compiled(id, texts)?;
+        if known.len() == MOST_KNOWN {
+            known.remove(0);
+        }
+        known.push(language.clone());
+        Ok(language)
+    }
+
+    fn compiled(id: LanguageId, texts: &QueryTexts) -> Result<Self, QueryFault> {
         let name = id.facts().folder;
         let grammar = (id.facts().grammar)();
         Parser::new()
@@ -182,18 +214,11 @@ impl Language {
             &texts.edits,
             &["return", "if", "while", "assignment", "comparison", "local"],
         )?;
-        let mut hasher = blake3::Hasher::new_derive_key("everbench lang queries v1");
-        for (stem, text) in [("functions", &texts.functions), ("edits", &texts.edits)] {
-            for part in [name, stem, text.as_str()] {
-                hasher.update(&(part.len() as u64).to_le_bytes());
-                hasher.update(part.as_bytes());
-            }
-        }
         Ok(Language {
             id,
             grammar,
             queries: Arc::new(Queries {
-                digest: Digest(*hasher.finalize().as_bytes()),
+                digest: texts.digest(id),
                 functions,
                 edits,
             }),

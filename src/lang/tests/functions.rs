@@ -150,6 +150,21 @@ fn a_broken_query_file_says_where() {
 }
 
 #[test]
+fn queries_are_compiled_once_for_each_text() {
+    let queries = |texts: &QueryTexts| {
+        let language = Language::new(LanguageId::C, texts).unwrap();
+        std::ptr::from_ref(language.queries()) as usize
+    };
+    // Of no other test, so that what is known in between is this one's.
+    let mut texts = QueryTexts::of(LanguageId::C);
+    texts.edits += "\n; of this test\n";
+    let kept = Language::new(LanguageId::C, &texts).unwrap();
+    assert_eq!(queries(&texts), std::ptr::from_ref(kept.queries()) as usize);
+    texts.edits += "(comment) @if";
+    assert_ne!(queries(&texts), std::ptr::from_ref(kept.queries()) as usize);
+}
+
+#[test]
 fn any_change_of_a_query_changes_the_digest() {
     let digest = |texts: &QueryTexts| {
         Language::new(LanguageId::C, texts)
