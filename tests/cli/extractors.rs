@@ -18,7 +18,7 @@ fn compared(project: &Project) -> Value {
 
 #[test]
 fn a_subject_is_measured_on_what_libclang_finds() {
-    let project = Project::empty();
+    let project = Project::empty().with_builds();
     project.configure(BY_LIBCLANG, RUN, &[PRESERVING, BREAKER]);
     let board = project
         .run(["run", "--quiet", "--format", "json"])

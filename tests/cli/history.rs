@@ -171,7 +171,7 @@ fn a_retired_model_is_not_asked_any_more_and_keeps_its_last_row() {
 
 #[test]
 fn another_compiler_is_bridged_by_the_cases_that_both_have_judged() {
-    let project = Project::empty();
+    let project = Project::empty().with_builds();
     let run = "[run]\nlimit = 6\niterations = 1\n[score]\nscorings = [\"paired\"]\n";
     project.configure("preset = \"tidelib\"", run, &[PRESERVING, BREAKER]);
     project.run(RUN_QUIET).ok();

@@ -76,7 +76,7 @@ const RUN: &str = "[run]\niterations = 2\nseed = 3\nlimit = 6\n[score]\nscorings
 
 #[test]
 fn a_repair_is_judged_against_the_original() {
-    let project = Project::empty();
+    let project = Project::empty().with_builds();
     project.configure("preset = \"tidelib\"", RUN, &[UNCHANGED]);
     let improve = project.run(JSON).ok().json();
     assert_eq!(row(&improve, "unchanged", "paired")["task"], "improve");
@@ -129,7 +129,7 @@ fn a_repair_is_judged_against_the_original() {
 
 #[test]
 fn synthesis_shows_no_body_and_takes_the_whole_function() {
-    let project = Project::empty();
+    let project = Project::empty().with_builds();
     project.configure("preset = \"tidelib\"", RUN, &[UNCHANGED]);
     project.run(JSON).ok();
     let originals: Vec<String> = prompts(&project)
@@ -182,7 +182,7 @@ fn an_unknown_task_or_metric_is_named_with_those_there_are() {
 
 #[test]
 fn warnings_are_counted_when_they_are_asked_for_and_only_then() {
-    let project = Project::empty();
+    let project = Project::empty().with_builds();
     project.configure("preset = \"tidelib\"", RUN, &[UNCHANGED]);
     let plain = project.run(JSON).ok().json();
     assert!(plain["executed"]["oss/warnings"].is_null());

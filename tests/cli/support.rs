@@ -114,6 +114,19 @@ impl Project {
         project
     }
 
+    /// Puts in what every evaluation of the unchanged preset begins with, its builds: made once per test
+    /// binary, and nothing evaluated. For tests of what comes after them.
+    pub fn with_builds(self) -> Project {
+        static BUILT: OnceLock<Project> = OnceLock::new();
+        let first = BUILT.get_or_init(|| {
+            let project = Project::fresh(&[UNCHANGED]);
+            project.run(["plan", "--build"]).ok();
+            project
+        });
+        copy(&first.dir.join(".everbench"), &self.dir.join(".everbench"));
+        self
+    }
+
     /// What the first run of the prepared project printed.
     pub fn first(&self) -> Value {
         serde_json::from_str(&self.read("first.json")).unwrap()

@@ -140,7 +140,7 @@ fn a_recording_answers_under_the_same_keys_without_a_network() {
         let text = format!("```c\n{}```\n", crate::support::asked(&asked.prompt()));
         Say::json(200, &chat("m-2026", &text))
     });
-    let live = project(&server, system);
+    let live = project(&server, system).with_builds();
     let board = with_key(&live, &["run", "--quiet", "--format", "json"])
         .ok()
         .json();
@@ -148,7 +148,7 @@ fn a_recording_answers_under_the_same_keys_without_a_network() {
     let recording = with_key(&live, &["models", "record", "m"]).ok().out;
     assert_eq!(recording.lines().count(), 1 + 6);
 
-    let replayed = Project::empty();
+    let replayed = Project::empty().with_builds();
     let run = "[run]\nlimit = 6\niterations = 1\nseed = 3\n";
     let model = "[[model]]\nname = \"m\"\nreplay = \"m.jsonl\"\n";
     replayed.configure("preset = \"tidelib\"", run, &[model]);

@@ -28,7 +28,7 @@ fn functions_that_a_model_names_and_subjects_that_it_knows_are_left_out() {
             false => "int nothing;",
         })
     });
-    let project = Project::empty();
+    let project = Project::empty().with_builds();
     let run = "[run]\nlimit = 12\niterations = 2\n[score]\nscorings = [\"paired\"]\n";
     let model = format!(
         "[[model]]\nname = \"m\"\napi = \"openai-chat\"\nbase-url = \"{}\"\nid = \"m\"\n",

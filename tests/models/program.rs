@@ -22,7 +22,7 @@ fn unchanged(prompt: &str) -> String {
 
 /// A project with one model over HTTP.
 fn project(server: &Server, more: &str) -> Project {
-    let project = Project::empty();
+    let project = Project::empty().with_builds();
     let model = format!(
         "[[model]]\nname = \"m\"\napi = \"openai-chat\"\nbase-url = \"{}\"\nid = \"m\"\nmax-in-flight = 2\n{more}",
         server.url()
