@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::sources::{COMMIT, project, sh};
+use crate::sources::{COMMIT, built, sh};
 use crate::support::*;
 
 const JSON: [&str; 4] = ["run", "--quiet", "--format", "json"];
@@ -47,7 +47,7 @@ fn executed(board: &Value, kind: &str) -> u64 {
 
 #[test]
 fn a_commit_keeps_the_iterations_that_miss_it_and_a_release_measures_them() {
-    let project = project("git = \"repo\"\nrevision = \"main\"\n");
+    let project = built();
     let run =
         format!("[run]\nlimit = 40\niterations = {ITERATIONS}\n[score]\nscorings = [\"paired\"]\n");
     project.configure("manifest = \"tidelib.toml\"", &run, &[PRESERVING]);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::sources::{project, sh};
+use crate::sources::{built, sh};
 use crate::support::*;
 
 const RUN_QUIET: [&str; 4] = ["run", "--quiet", "--format", "json"];
@@ -29,7 +29,7 @@ fn commit(repo: &Path, day: &str) -> String {
 
 /// A project on a branch whose first commit is of 2019, run to its end.
 fn followed() -> (Project, PathBuf) {
-    let project = project("git = \"repo\"\nrevision = \"main\"\n");
+    let project = built();
     let repo = project.dir.join("repo");
     sh(&repo, "rm -rf .git; git init -q -b main");
     commit(&repo, "2019-06-01");

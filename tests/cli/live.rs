@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::sources::{COMMIT, project, sh};
+use crate::sources::{COMMIT, built, project, sh};
 use crate::support::*;
 
 const JSON: [&str; 4] = ["run", "--quiet", "--format", "json"];
@@ -174,7 +174,7 @@ pub fn executed(ran: &Value) -> BTreeMap<String, u64> {
 
 #[test]
 fn tests_run_again_only_if_they_open_something_that_changed() {
-    let project = project("git = \"repo\"\nrevision = \"main\"\n");
+    let project = built();
     let repo = project.dir.join("repo");
     let run = "[run]\nlimit = 12\niterations = 1\n[score]\nscorings = [\"paired\"]\n";
     project.configure("manifest = \"tidelib.toml\"", run, &[PRESERVING]);
@@ -230,7 +230,7 @@ fn edited(path: &std::path::Path, function: &str, statement: &str) {
 
 #[test]
 fn tests_run_again_only_if_they_enter_something_that_changed() {
-    let project = project("git = \"repo\"\nrevision = \"main\"\n");
+    let project = built();
     let repo = project.dir.join("repo");
     let run = "[run]\nlimit = 3\niterations = 1\n[score]\nscorings = [\"paired\"]\n";
     project.configure("manifest = \"tidelib.toml\"", run, &[PRESERVING]);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use crate::support::*;
 
@@ -36,6 +37,22 @@ pub fn project(source: &str) -> Project {
     sh(&repo, &format!("git init -q -b main; {COMMIT}"));
     let run = "[run]\nlimit = 1\niterations = 1\n";
     project.configure("manifest = \"tidelib.toml\"", run, &[UNCHANGED]);
+    project
+}
+
+/// A project that follows a branch with our own library, whose builds are there: made once per test
+/// binary, and nothing evaluated.
+pub fn built() -> Project {
+    static BUILT: OnceLock<Project> = OnceLock::new();
+    let on_branch = || project("git = \"repo\"\nrevision = \"main\"\n");
+    let first = BUILT.get_or_init(|| {
+        let project = on_branch();
+        project.run(["plan", "--build"]).ok();
+        project
+    });
+    let project = on_branch();
+    let built = first.dir.join(".everbench");
+    copy(&built, &project.dir.join(".everbench"));
     project
 }
 

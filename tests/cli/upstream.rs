@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::sources::{COMMIT, project, sh};
+use crate::sources::{COMMIT, built, sh};
 use crate::support::*;
 
 const JSON: [&str; 4] = ["run", "--quiet", "--format", "json"];
@@ -21,7 +21,7 @@ fn follow(project: &Project) -> String {
 
 #[test]
 fn a_broken_commit_is_skipped_and_the_next_is_compared_with_the_last_good_one() {
-    let project = project("git = \"repo\"\nrevision = \"main\"\n");
+    let project = built();
     project.configure("manifest = \"tidelib.toml\"", SMALL, &[PRESERVING]);
     let repo = project.dir.join("repo");
     let first = project.run(JSON).ok().json();
@@ -145,7 +145,7 @@ fn a_broken_commit_is_skipped_and_the_next_is_compared_with_the_last_good_one() 
 
 #[test]
 fn of_several_subjects_the_broken_one_is_skipped() {
-    let project = project("git = \"repo\"\nrevision = \"main\"\n");
+    let project = built();
     let second = project.dir.join("second");
     copy(&fixtures("tidelib"), &second);
     let manifest = second.join("everbench.toml");
