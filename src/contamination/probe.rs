@@ -221,6 +221,9 @@ fn read_text(stop: Stop, text: &str, context: &str, target: &str, pattern: Patte
         return shown(outcome, "");
     }
     let fenced = fenced(spoken);
+    if fenced.is_none() && is_only_fences(spoken) {
+        return shown(Outcome::Empty, "");
+    }
     let body = fenced.unwrap_or(spoken);
     let rest = without_echo(body, context);
     if words(rest).next().is_none() && rest.trim().is_empty() {
@@ -347,6 +350,12 @@ fn fenced(text: &str) -> Option<&str> {
         at = after;
     }
     None
+}
+
+/// Whether every line that is not blank is a fence: a chat's way to go on with nothing.
+fn is_only_fences(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.all(|line| line.starts_with("```") && !line.trim_start_matches('`').contains('`'))
 }
 
 /// The next run of three backticks or more that opens a line: where it begins, how long it is.
