@@ -50,6 +50,7 @@ pub fn assemble(
                 leaf,
                 reading,
                 tokens: Vec::new(),
+                rows: Vec::new(),
                 paragraph_groups: Vec::new(),
                 classes: Vec::new(),
             }),
@@ -60,6 +61,7 @@ pub fn assemble(
     texts.sort_by(|a, b| a.file.path.cmp(&b.file.path));
     texts.par_iter_mut().for_each(|text| {
         text.tokens = tokens(text.reading, &text.file.bytes);
+        text.rows = row_hashes(&text.tokens, &text.file.bytes);
     });
     let (clones, groups) = rayon::join(
         || class_places(&texts, settings),
@@ -156,6 +158,8 @@ struct Text<'a> {
     leaf: &'a Leaf,
     reading: Reading,
     tokens: Vec<Token>,
+    /// The hashes by which rows of tokens are compared.
+    rows: Vec<u64>,
     /// Of each paragraph of the leaf the group it is in.
     paragraph_groups: Vec<Option<Digest>>,
     /// Blocks that are in a class, the outermost only, in order.
@@ -291,14 +295,13 @@ type Scan = (usize, Vec<u64>, Vec<Place>, BTreeMap<Reason, usize>);
 
 fn scan(at: usize, text: &Text<'_>, settings: &Settings) -> Scan {
     let bytes = text.bytes();
-    let all = &text.tokens;
-    let hashes = row_hashes(all, bytes);
+    let (all, hashes) = (&text.tokens, &text.rows);
     let before = settings.repeated_tokens;
     let mut excluded: BTreeMap<Reason, usize> = BTreeMap::new();
     let mut places = Vec::new();
     let sample = match text.reading {
         Reading::Prose => Vec::new(),
-        Reading::Code(_) => sample_of(&hashes, SAMPLED_TOKENS),
+        Reading::Code(_) => sample_of(hashes, SAMPLED_TOKENS),
     };
     let powers: Vec<u64> = (0..=settings.target_words.1.max(1))
         .map(|n| power(before + n))
@@ -335,7 +338,7 @@ fn scan(at: usize, text: &Text<'_>, settings: &Settings) -> Scan {
         };
         for words in counts {
             places.push(Place {
-                key: row(&hashes, i - before, i + words, powers[words]),
+                key: row(hashes, i - before, i + words, powers[words]),
                 text: at as u32,
                 unit: text.unit(token.start),
                 token: i as u32,
@@ -589,10 +592,7 @@ fn candidates(
             Err(reason) => *excluded.entry(reason).or_default() += 1,
         }
     }
-    let rows: Vec<Vec<u64>> = texts
-        .par_iter()
-        .map(|text| row_hashes(&text.tokens, text.bytes()))
-        .collect();
+    let rows: Vec<&[u64]> = texts.iter().map(|text| &text.rows[..]).collect();
     for (candidate, reach) in found.iter_mut().zip(reaches(&rows, &at, settings)) {
         candidate.reach = reach;
     }

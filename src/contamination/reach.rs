@@ -56,7 +56,7 @@ pub(super) struct End {
 type Numbers = HashMap<u64, u32, FxBuildHasher>;
 
 /// The reach of each end; `streams` are the row hashes of the repository's files.
-pub(super) fn reaches(streams: &[Vec<u64>], ends: &[End], settings: &Settings) -> Vec<Reach> {
+pub(super) fn reaches(streams: &[&[u64]], ends: &[End], settings: &Settings) -> Vec<Reach> {
     let longest = settings.end_tokens.min(usize::from(u8::MAX));
     let lengths: BTreeSet<usize> = ends.iter().map(|end| end.words).collect();
     let powers: Vec<u64> = (0..=longest + lengths.last().copied().unwrap_or(0))
@@ -72,7 +72,7 @@ pub(super) fn reaches(streams: &[Vec<u64>], ends: &[End], settings: &Settings) -
     let numbered: Vec<Vec<(u32, u32)>> = ends
         .iter()
         .map(|end| {
-            let (hashes, to) = (&streams[end.stream], end.token);
+            let (hashes, to) = (streams[end.stream], end.token);
             let number = |map: &mut Numbers, key: u64| {
                 let next = map.len() as u32;
                 *map.entry(key).or_insert(next)
@@ -93,7 +93,7 @@ pub(super) fn reaches(streams: &[Vec<u64>], ends: &[End], settings: &Settings) -
             Some(first)
         })
         .collect();
-    let found = |(hashes, first): (&Vec<u64>, &u32)| {
+    let found = |(hashes, first): (&&[u64], &u32)| {
         let (mut plain, mut whole) = (Vec::new(), Vec::new());
         let tokens = hashes.len() - 1;
         for to in 1..tokens {
@@ -206,6 +206,7 @@ mod tests {
                 streams.iter().map(|s| summed(s.iter().map(|t| mix64(7, &[*t])))).collect();
             let expected: Vec<Reach> =
                 ends.iter().map(|end| by_comparing(&streams, end, 4)).collect();
+            let rows: Vec<&[u64]> = rows.iter().map(Vec::as_slice).collect();
             prop_assert_eq!(reaches(&rows, &ends, &settings), expected);
         }
     }
@@ -229,8 +230,8 @@ mod tests {
             end_tokens: 2,
             ..Settings::default()
         };
-        let rows = [summed(stream.iter().map(|t| mix64(7, &[*t])))];
-        let reach = &reaches(&rows, &[end], &settings)[0];
+        let rows = summed(stream.iter().map(|t| mix64(7, &[*t])));
+        let reach = &reaches(&[&rows], &[end], &settings)[0];
         assert_eq!(reach.parts.len(), MOST_PARTS);
         let longest: BTreeSet<u32> = reach
             .parts

@@ -70,7 +70,7 @@ pub fn changes(repository: &Path, tip: &str, count: usize) -> Result<Vec<Commit>
         "--no-ext-diff",
         "--format=%x01%H %ct %P",
     ];
-    log(repository, tip, &options, |out| commits(out))
+    log(repository, tip, &options, commits)
 }
 
 /// What `git log` of the first parents says, turned round.
