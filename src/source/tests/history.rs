@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::source::line::{first_parents, tip};
+use crate::source::line::{changes, first_parents, tip};
 use crate::source::{History, HistoryError};
 
 fn git(dir: &Path, args: &[&str]) -> String {
@@ -195,12 +195,13 @@ fn a_clone_that_lacks_objects_says_so() {
     std::fs::rename(dir.join("a.c"), dir.join("b.c")).unwrap();
     write(dir, "b.c", format!("{long}more\n"));
     let last = commit(dir);
-    assert_eq!(first_parents(dir, &last).unwrap().len(), 2);
+    assert_eq!(changes(dir, &last, 2).unwrap().len(), 2);
     let blob = git(dir, &["rev-parse", "HEAD:b.c"]);
     let (folder, file) = blob.split_at(2);
     std::fs::remove_file(dir.join(".git/objects").join(folder).join(file)).unwrap();
-    // What the newest commit renames cannot be told any more.
-    match first_parents(dir, &last) {
+    // Which commits there are can be told, and what the newest renames cannot any more.
+    assert_eq!(first_parents(dir, &last).unwrap().len(), 2);
+    match changes(dir, &last, 2) {
         Err(HistoryError::NotWhole { said, .. }) => assert!(said.contains(&blob), "{said}"),
         other => panic!("{other:?}"),
     }
