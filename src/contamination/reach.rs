@@ -15,6 +15,8 @@ use crate::stats::mix::mix64;
 const PART: usize = 64;
 /// More parts than these are known by those with most tokens.
 const MOST_PARTS: usize = 256;
+/// Into so many pieces of work a repository is cut.
+const CHUNKS: usize = 64;
 /// The multiplier of hashes of rows of tokens.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -93,37 +95,43 @@ pub(super) fn reaches(streams: &[&[u64]], ends: &[End], settings: &Settings) -> 
             Some(first)
         })
         .collect();
-    let found = |(hashes, first): (&&[u64], &u32)| {
-        let (mut plain, mut whole) = (Vec::new(), Vec::new());
-        let tokens = hashes.len() - 1;
-        for to in 1..tokens {
-            let part = first + (to / PART) as u32;
-            for n in 1..=longest.min(to) {
-                // Whoever wants a longer end wants this one, too.
-                let Some(number) = wanted.get(&before(hashes, to, n)) else {
-                    break;
-                };
-                plain.push((*number, part));
-                for words in lengths.iter().filter(|words| to + **words <= tokens) {
-                    let key = with_target(hashes, to, n, *words);
-                    whole.extend(wanted_whole.get(&key).map(|number| (*number, part)));
+    // Ends are nearly everywhere, so they are counted in place; those with their targets are few.
+    let found = |(streams, firsts): (&[&[u64]], &[u32])| {
+        let mut counts = vec![0u32; wanted.len()];
+        let mut last = vec![u32::MAX; wanted.len()];
+        let mut whole = Vec::new();
+        for (hashes, first) in streams.iter().zip(firsts) {
+            let tokens = hashes.len() - 1;
+            for to in 1..tokens {
+                let part = first + (to / PART) as u32;
+                for n in 1..=longest.min(to) {
+                    // Whoever wants a longer end wants this one, too.
+                    let Some(number) = wanted.get(&before(hashes, to, n)) else {
+                        break;
+                    };
+                    let number = *number as usize;
+                    if last[number] != part {
+                        (last[number], counts[number]) = (part, counts[number] + 1);
+                    }
+                    for words in lengths.iter().filter(|words| to + **words <= tokens) {
+                        let key = with_target(hashes, to, n, *words);
+                        whole.extend(wanted_whole.get(&key).map(|number| (*number, part)));
+                    }
                 }
             }
         }
-        for list in [&mut plain, &mut whole] {
-            list.sort_unstable();
-            list.dedup();
-        }
-        let same = plain.chunk_by(|a, b| a.0 == b.0);
-        let counts: Vec<(u32, u32)> = same.map(|s| (s[0].0, s.len() as u32)).collect();
+        whole.sort_unstable();
+        whole.dedup();
         (counts, whole)
     };
-    let all: Vec<_> = streams.par_iter().zip(&firsts).map(found).collect();
+    let chunk = streams.len().div_ceil(CHUNKS).max(1);
+    let chunks = streams.par_chunks(chunk).zip(firsts.par_chunks(chunk));
+    let all: Vec<_> = chunks.map(found).collect();
     let mut counts = vec![0u32; wanted.len()];
     let mut parts: Vec<Vec<u32>> = vec![Vec::new(); wanted_whole.len()];
     for (own, whole) in all {
-        for (number, count) in own {
-            counts[number as usize] += count;
+        for (sum, count) in counts.iter_mut().zip(own) {
+            *sum += count;
         }
         for (number, part) in whole {
             parts[number as usize].push(part);
