@@ -84,11 +84,11 @@ pub fn select(mined: &Mined, corpus: &Corpus, settings: &Settings) -> Selected {
 fn chances(candidate: &Candidate, corpus: &Corpus, settings: &Settings) -> Vec<(u32, f64)> {
     let reach = &candidate.reach;
     let in_corpus = corpus.ends(candidate);
-    let mut alone = reach.others.iter().enumerate().map(|(n, own)| {
+    let alone = reach.others.iter().enumerate().map(|(n, own)| {
         let others = own.saturating_add(in_corpus.get(n).copied().unwrap_or(0));
         power(1.0 - settings.learnt_share.clamp(0.0, 1.0), others)
     });
-    let alone: Vec<f64> = alone.by_ref().collect();
+    let alone: Vec<f64> = alone.collect();
     let parts = reach.parts.iter();
     let chances = parts.map(|(part, tokens)| (*part, alone[usize::from(*tokens) - 1]));
     chances.filter(|(_, p)| *p >= LEAST_CHANCE).collect()

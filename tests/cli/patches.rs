@@ -13,12 +13,25 @@ const GET_FIXED: &str = "int get(const int *v, int n, int i)\n{\n    if (i < 0 |
 const SUM: &str = "int sum(const int *v, int n)\n{\n    int all = 0;\n    n = n - 1;\n    for (int i = 0; i < n; i++)\n        all += v[i];\n    return all;\n}\n\n";
 const SUM_FIXED: &str = "int sum(const int *v, int n)\n{\n    int all = 0;\n    for (int i = 0; i < n; i++)\n        all += v[i];\n    return all;\n}\n\n";
 
-/// A clone `clones/maker/lib`, whose two functions are fixed in 2021 and 2022; in between the file is
-/// renamed and a function moves; the first fix is taken back in 2023. Gives its commits.
-fn history(project: &Project) -> Vec<String> {
+/// A clone `clones/maker/lib` without a commit.
+fn empty_clone(project: &Project) -> std::path::PathBuf {
     let clone = project.dir.join("clones/maker/lib");
     fs::create_dir_all(&clone).unwrap();
     git(&clone, "2020-01-01", &["init", "-q", "-b", "main"]);
+    clone
+}
+
+/// Commits all that is there, and gives the commit.
+fn committed(clone: &std::path::Path, date: &str) -> String {
+    git(clone, date, &["add", "-A"]);
+    git(clone, date, &["commit", "-q", "-m", "x"]);
+    git(clone, date, &["rev-parse", "HEAD"]).trim().to_string()
+}
+
+/// A clone `clones/maker/lib`, whose two functions are fixed in 2021 and 2022; in between the file is
+/// renamed and a function moves; the first fix is taken back in 2023. Gives its commits.
+fn history(project: &Project) -> Vec<String> {
+    let clone = empty_clone(project);
     let mut commits = Vec::new();
     let mut commit = |date: &str, files: &[(&str, String)]| {
         git(&clone, date, &["rm", "-rqf", "--ignore-unmatch", "."]);
@@ -26,9 +39,7 @@ fn history(project: &Project) -> Vec<String> {
             fs::create_dir_all(clone.join(path).parent().unwrap()).unwrap();
             fs::write(clone.join(path), text).unwrap();
         }
-        git(&clone, date, &["add", "-A"]);
-        git(&clone, date, &["commit", "-q", "-m", "x"]);
-        commits.push(git(&clone, date, &["rev-parse", "HEAD"]).trim().to_string());
+        commits.push(committed(&clone, date));
     };
     commit("2020-01-01", &[("lib.c", format!("{HEAD}{GET}{SUM}"))]);
     commit(
@@ -266,9 +277,7 @@ fn import(clone: &std::path::Path, from: usize, commits: &[Vec<(&str, String)>])
 #[test]
 fn a_new_commit_walks_only_the_patches_whose_files_it_touches_and_these_from_their_last_stretch() {
     let project = Project::empty();
-    let clone = project.dir.join("clones/maker/lib");
-    fs::create_dir_all(&clone).unwrap();
-    git(&clone, "2020-01-01", &["init", "-q", "-b", "main"]);
+    let clone = empty_clone(&project);
     // Three stretches; every tenth commit touches the one file, every tenth the other.
     let commit = |n: usize| match n % 10 {
         _ if n == 0 => vec![("get.c", GET.to_string()), ("sum.c", SUM.to_string())],
@@ -590,16 +599,12 @@ const GET_OTHERWISE: &str = "int get(const int *v, int n, int i)\n{\n    unsigne
 #[test]
 fn tests_decide_where_code_says_nothing_if_the_patch_itself_passes_them() {
     let project = Project::empty();
-    let clone = project.dir.join("clones/maker/lib");
-    fs::create_dir_all(&clone).unwrap();
-    git(&clone, "2020-01-01", &["init", "-q", "-b", "main"]);
+    let clone = empty_clone(&project);
     let commit = |date: &str, get: &str| {
         fs::write(clone.join("lib.c"), format!("{HEAD}{get}{SUM_FIXED}")).unwrap();
         fs::write(clone.join("test.c"), TEST).unwrap();
         fs::write(clone.join("Makefile"), MAKEFILE).unwrap();
-        git(&clone, date, &["add", "-A"]);
-        git(&clone, date, &["commit", "-q", "-m", "x"]);
-        git(&clone, date, &["rev-parse", "HEAD"]).trim().to_string()
+        committed(&clone, date)
     };
     let base = commit("2020-01-01", GET);
     // The benchmark's fix, on a branch of its own.
@@ -668,21 +673,16 @@ fn tests_decide_where_code_says_nothing_if_the_patch_itself_passes_them() {
 #[test]
 fn a_patch_that_leads_out_of_the_project_is_refused_and_writes_nothing_there() {
     let project = Project::empty();
-    let clone = project.dir.join("clones/maker/lib");
+    let clone = empty_clone(&project);
     let victim = project.dir.join("victim");
-    fs::create_dir_all(&clone).unwrap();
     fs::create_dir_all(&victim).unwrap();
-    git(&clone, "2020-01-01", &["init", "-q", "-b", "main"]);
     fs::write(clone.join("lib.c"), format!("{HEAD}{GET}{SUM_FIXED}")).unwrap();
     fs::write(clone.join("test.c"), TEST).unwrap();
     fs::write(clone.join("Makefile"), MAKEFILE).unwrap();
     fs::create_dir(clone.join("kept")).unwrap();
     fs::write(clone.join("kept/x.txt"), "x\n").unwrap();
     std::os::unix::fs::symlink("kept", clone.join("link")).unwrap();
-    git(&clone, "2020-01-01", &["add", "-A"]);
-    git(&clone, "2020-01-01", &["commit", "-q", "-m", "x"]);
-    let base = git(&clone, "2020-01-01", &["rev-parse", "HEAD"]);
-    let base = base.trim();
+    let base = &committed(&clone, "2020-01-01");
     let made = |path: &str| {
         format!(
             "--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,3 @@\n+int made(void)\n+{{\n+    return 1; }}\n"

@@ -251,7 +251,7 @@ pub fn deal(
     let order = |f: &Family| (keyed(seed, 0, f.name.as_bytes()), f.name.clone());
     fresh.sort_by_key(order);
     let carried = |f: &Family| {
-        let name = f.name.to_lowercase().replace('_', "-");
+        let name = hyphened(&f.name);
         popular
             .iter()
             .any(|p| name == *p || name.starts_with(&format!("{p}-")))
@@ -291,6 +291,12 @@ pub fn deal(
 
 /// What a family goes by.
 fn names(family: &Family) -> impl Iterator<Item = String> {
-    let name = family.name.to_lowercase().replace('_', "-");
-    [Some(name), family.url.clone()].into_iter().flatten()
+    [Some(hyphened(&family.name)), family.url.clone()]
+        .into_iter()
+        .flatten()
+}
+
+/// A package's name in one of its spellings.
+fn hyphened(name: &str) -> String {
+    name.to_lowercase().replace('_', "-")
 }
